@@ -40,13 +40,10 @@ FabricEdit::Kind edit_kind(const std::string& verb) {
 }
 
 py::list nodes_of(const Fabric& fabric) {
-  const py::object type = record("Node");
-  py::list nodes;
-  for (const Node& node : fabric.nodes()) {
-    nodes.append(type("name"_a = node.name, "is_rank"_a = node.kind == fabric::NodeKind::rank,
-                      "multicast"_a = node.multicast, "reduce"_a = node.reduce));
-  }
-  return nodes;
+  return records("Node", fabric.nodes(), [](const py::object& type, const Node& node) {
+    return type("name"_a = node.name, "is_rank"_a = node.kind == fabric::NodeKind::rank, "multicast"_a = node.multicast,
+                "reduce"_a = node.reduce);
+  });
 }
 
 py::list links_of(const Fabric& fabric) {
@@ -56,11 +53,10 @@ py::list links_of(const Fabric& fabric) {
 }
 
 py::list generators() {
-  const py::object type = record("FabricSpec");
-  py::list specs;
-  for (const fabric::GeneratorHelp& each : fabric::fabric_generators())
-    specs.append(type("spec"_a = each.spec, "description"_a = each.description));
-  return specs;
+  return records("FabricSpec", fabric::fabric_generators(),
+                 [](const py::object& type, const fabric::GeneratorHelp& each) {
+                   return type("spec"_a = each.spec, "description"_a = each.description);
+                 });
 }
 
 std::string draw_fabric(const Fabric& fabric, bool as_svg, const std::string& name) {

@@ -101,33 +101,27 @@ py::object mean_of(const PredictedJobs& of) {
 }
 
 py::object ranks_of(const PredictedJobs& of) {
-  const py::object type = record("StepParts");
-  py::list ranks;
-  for (const predict::PredictedRank& rank : of.report.prediction.ranks) {
-    ranks.append(type("rank"_a = rank.name, "compute"_a = to_seconds(rank.compute),
-                      "exposed"_a = to_seconds(rank.exposed), "waiting"_a = to_seconds(rank.waiting),
-                      "host"_a = to_seconds(rank.host), "bubble"_a = to_seconds(rank.bubble)));
-  }
-  return ranks;
+  return records("StepParts", of.report.prediction.ranks,
+                 [](const py::object& type, const predict::PredictedRank& rank) {
+                   return type("rank"_a = rank.name, "compute"_a = to_seconds(rank.compute),
+                               "exposed"_a = to_seconds(rank.exposed), "waiting"_a = to_seconds(rank.waiting),
+                               "host"_a = to_seconds(rank.host), "bubble"_a = to_seconds(rank.bubble));
+                 });
 }
 
 py::object jobs_of(const PredictedJobs& of) {
-  const py::object type = record("PredictedJob");
-  py::list jobs;
-  for (const predict::PredictedJob& job : of.report.prediction.jobs) {
-    jobs.append(type("name"_a = job.name, "tenant"_a = job.tenant, "begin"_a = to_seconds(job.begin),
-                     "end"_a = to_seconds(job.end), "alone"_a = to_seconds(job.alone),
-                     "failed_at"_a = to_seconds(job.failed_at)));
-  }
-  return jobs;
+  return records("PredictedJob", of.report.prediction.jobs,
+                 [](const py::object& type, const predict::PredictedJob& job) {
+                   return type("name"_a = job.name, "tenant"_a = job.tenant, "begin"_a = to_seconds(job.begin),
+                               "end"_a = to_seconds(job.end), "alone"_a = to_seconds(job.alone),
+                               "failed_at"_a = to_seconds(job.failed_at));
+                 });
 }
 
 py::object what_if_of(const PredictedJobs& of) {
-  const py::object type = record("WhatIf");
-  py::list rows;
-  for (const predict::WhatIf& row : of.report.what_if)
-    rows.append(type("resource"_a = row.resource, "time"_a = to_seconds(row.time), "gain"_a = row.gain));
-  return rows;
+  return records("WhatIf", of.report.what_if, [](const py::object& type, const predict::WhatIf& row) {
+    return type("resource"_a = row.resource, "time"_a = to_seconds(row.time), "gain"_a = row.gain);
+  });
 }
 
 std::string json_of(const PredictedJobs& of, bool spans) {
@@ -150,29 +144,26 @@ void save(const py::object& of, const py::object& path) {
 std::string in_text(const PredictedJobs& of) { return of.report.prediction.title + "\n" + in_words(of.report); }
 
 py::object stages_of(const PredictedStep& step) {
-  const py::object type = record("StageMemory");
-  py::list stages;
-  for (const predict::StageMemory& stage : step.memory.stages) {
-    stages.append(type("parameters"_a = stage.parameters, "gradients"_a = stage.gradients,
-                       "optimizer"_a = stage.optimizer, "activations"_a = stage.activations));
-  }
-  return stages;
+  return records("StageMemory", step.memory.stages, [](const py::object& type, const predict::StageMemory& stage) {
+    return type("parameters"_a = stage.parameters, "gradients"_a = stage.gradients, "optimizer"_a = stage.optimizer,
+                "activations"_a = stage.activations);
+  });
 }
 
 py::object compression_of(const PredictedStep& step) {
   if (!step.compression) return py::none();
   const answer::StepCompression& found = *step.compression;
-  const py::object tried_type = record("TriedCompression"), bucket_type = record("CompressedBucket");
-  py::list tried, buckets;
-  for (const answer::TriedCompression& each : found.tried)
-    tried.append(tried_type("name"_a = each.name, "time"_a = to_seconds(each.time)));
-  for (const answer::CompressedBucket& bucket : found.buckets) {
-    buckets.append(bucket_type("stage"_a = bucket.gradients.stage, "ranks"_a = bucket.gradients.ranks,
-                               "bytes"_a = bucket.gradients.bytes,
-                               "code"_a = bucket.codec ? to_string(*bucket.codec) : "none",
-                               "between_boxes"_a = bucket.is_between_boxes, "wire_bytes"_a = bucket.wire_bytes,
-                               "dense_seconds"_a = bucket.dense_seconds, "coded_seconds"_a = bucket.coded_seconds));
-  }
+  const py::list tried =
+      records("TriedCompression", found.tried, [](const py::object& type, const answer::TriedCompression& each) {
+        return type("name"_a = each.name, "time"_a = to_seconds(each.time));
+      });
+  const py::list buckets =
+      records("CompressedBucket", found.buckets, [](const py::object& type, const answer::CompressedBucket& bucket) {
+        return type("stage"_a = bucket.gradients.stage, "ranks"_a = bucket.gradients.ranks,
+                    "bytes"_a = bucket.gradients.bytes, "code"_a = bucket.codec ? to_string(*bucket.codec) : "none",
+                    "between_boxes"_a = bucket.is_between_boxes, "wire_bytes"_a = bucket.wire_bytes,
+                    "dense_seconds"_a = bucket.dense_seconds, "coded_seconds"_a = bucket.coded_seconds);
+      });
   return record("StepCompression")("choice"_a = step.code(), "why"_a = found.why, "tried"_a = tried,
                                    "buckets"_a = buckets);
 }

@@ -127,16 +127,13 @@ FabricBound bound_of(SharedPlan& plan, const py::object& progress) {
 }
 
 py::list hops_of(const Schedule& schedule, std::span<const RouteId> tree) {
-  const py::object type = record("Hop");
-  py::list hops;
-  for (const RouteId id : tree) {
+  return records("Hop", tree, [&](const py::object& type, RouteId id) {
     const Route route = schedule.route(id);
     std::vector<uint32_t> links;
     for (const LinkId link : route.links) links.push_back(index(link));
-    hops.append(type("source"_a = schedule.fabric().name(route.from), "target"_a = schedule.fabric().name(route.to),
-                     "links"_a = links));
-  }
-  return hops;
+    return type("source"_a = schedule.fabric().name(route.from), "target"_a = schedule.fabric().name(route.to),
+                "links"_a = links);
+  });
 }
 
 py::object tree_of(const SharedPlan& plan, size_t number) {
@@ -165,10 +162,10 @@ py::tuple export_plan(const SharedPlan& plan, const std::string& format, const s
                        .in_place = in_place,
                        .min_bytes = min_bytes,
                        .max_bytes = max_bytes});
-  const py::object type = record("Limit");
-  py::list limits;
-  for (const schedule::ExportFit::Row& row : made.fit.rows)
-    limits.append(type("limit"_a = row.limit, "needed"_a = row.needed, "allowed"_a = row.allowed));
+  const py::list limits =
+      records("Limit", made.fit.rows, [](const py::object& type, const schedule::ExportFit::Row& row) {
+        return type("limit"_a = row.limit, "needed"_a = row.needed, "allowed"_a = row.allowed);
+      });
   return py::make_tuple(made.text, limits, made.sizes.in_words(), made.sizes.loss);
 }
 
@@ -186,17 +183,16 @@ py::list cuts_of(const FabricBound& of) {
 
 // Weighted cuts, potentials, whether they are averaged over images.
 py::tuple weighted_cuts_of(const FabricBound& of) {
-  py::list cuts, potentials;
   const auto* proof = std::get_if<CutsWitness>(&of.bound->witness);
-  if (!proof) return py::make_tuple(cuts, potentials, false);
-  for (const CutsWitness::Cut& cut : proof->cuts) {
-    cuts.append(record("WeightedCut")("inside"_a = names_of(of.fabric, cut.inside), "gathering"_a = cut.gathering,
-                                      "times"_a = cut.times));
-  }
-  for (const CutsWitness::Potential& potential : proof->potentials) {
-    potentials.append(record("Potential")("switch"_a = of.fabric.name(potential.at),
-                                          "gathering"_a = potential.gathering, "height"_a = potential.height));
-  }
+  if (!proof) return py::make_tuple(py::list(), py::list(), false);
+  const py::list cuts = records("WeightedCut", proof->cuts, [&](const py::object& type, const CutsWitness::Cut& cut) {
+    return type("inside"_a = names_of(of.fabric, cut.inside), "gathering"_a = cut.gathering, "times"_a = cut.times);
+  });
+  const py::list potentials =
+      records("Potential", proof->potentials, [&](const py::object& type, const CutsWitness::Potential& potential) {
+        return type("switch"_a = of.fabric.name(potential.at), "gathering"_a = potential.gathering,
+                    "height"_a = potential.height);
+      });
   return py::make_tuple(cuts, potentials, proof->over_images);
 }
 
@@ -244,15 +240,13 @@ py::tuple repair(const SharedPlan& old, const Fabric& fabric, const py::object& 
     answer.emplace(answer::repair_plan(*old.file, fabric, &watch));
   }
   const plan::Repair& repair = answer->repair;
-  const py::object type = record("LinkChange");
-  py::list links;
   const auto rate = [](const std::optional<Bandwidth>& bandwidth) -> py::object {
     return bandwidth ? py::object(py::int_(bandwidth->bytes_per_second())) : py::none();
   };
-  for (const plan::LinkChange& link : repair.links) {
-    links.append(type("source"_a = link.from, "target"_a = link.to, "before"_a = rate(link.before),
-                      "after"_a = rate(link.after)));
-  }
+  const py::list links = records("LinkChange", repair.links, [&](const py::object& type, const plan::LinkChange& link) {
+    return type("source"_a = link.from, "target"_a = link.to, "before"_a = rate(link.before),
+                "after"_a = rate(link.after));
+  });
   const py::dict fields("links"_a = links, "lost_ranks"_a = repair.lost_ranks, "trees_kept"_a = repair.trees_kept,
                         "trees_patched"_a = repair.trees_patched, "trees_moved"_a = repair.trees_moved,
                         "edges_of_patched"_a = repair.edges_of_patched, "edges_replaced"_a = repair.edges_replaced,

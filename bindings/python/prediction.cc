@@ -62,14 +62,12 @@ py::tuple predict_plans(const std::vector<std::pair<std::string, SharedPlan>>& p
 
 py::list busiest_of(const Predicted& of, size_t most) {
   const Fabric& fabric = *of.report.fabric;
-  const py::object type = record("BusyLink");
-  py::list links;
-  for (const predict::LinkStanding& busy : busiest_links(of.report, most)) {
-    const Link& link = fabric.links()[busy.link];
-    links.append(type("source"_a = fabric.name(link.from), "target"_a = fabric.name(link.to), "full"_a = busy.full,
-                      "load"_a = busy.load, "bytes"_a = of.report.prediction.links[busy.link].bytes));
-  }
-  return links;
+  return records(
+      "BusyLink", busiest_links(of.report, most), [&](const py::object& type, const predict::LinkStanding& busy) {
+        const Link& link = fabric.links()[busy.link];
+        return type("source"_a = fabric.name(link.from), "target"_a = fabric.name(link.to), "full"_a = busy.full,
+                    "load"_a = busy.load, "bytes"_a = of.report.prediction.links[busy.link].bytes);
+      });
 }
 
 }  // namespace

@@ -25,6 +25,15 @@ std::optional<double> to_seconds(const std::optional<Picoseconds>& time);
 // The NamedTuple banyan.NAME, to be called with its fields by name.
 pybind11::object record(const char* name);
 
+// The list of make(type, item) for each item, where the type is banyan.NAME.
+template <typename Items, typename Make>
+pybind11::list records(const char* name, const Items& items, Make make) {
+  const pybind11::object type = record(name);
+  pybind11::list made;
+  for (const auto& item : items) made.append(make(type, item));
+  return made;
+}
+
 // The report of a prediction; those of plans and of jobs have it in common.
 struct Predicted {
   predict::ReportInput report;
