@@ -12,9 +12,7 @@
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
-#include "banyan/service/client/service_executors.h"
 #include "banyan/testing/shared_among_processes.h"
-#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -32,20 +30,13 @@ struct Board {
   std::atomic<bool> is_over;
 };
 
-std::string host_of(uint32_t rank) { return "host" + std::to_string(rank % kHosts); }
-
 // Rank `rank` of a job of two, on a host of its own.
 class Member {
  public:
   Member(uint32_t rank, const std::string& url, const std::string& meeting)
       : rank_(rank), link_(std::make_shared<ServiceLink>(url, pool_, run::Deadline::after(seconds(30)))) {
-    Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
-    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link_);
-    options.executors = [link = link_](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(link, std::move(job), own);
-    };
-    comm_.emplace(
-        Communicator::join(pool_, {.url = meeting, .rank = rank, .size = kHosts, .name = {}}, std::move(options)));
+    comm_.emplace(Communicator::join(pool_, {.url = meeting, .rank = rank, .size = kHosts, .name = {}},
+                                     options_by(link_, seconds(60))));
     shared_ = reinterpret_cast<int64_t*>(pool_.allocate(kMost * sizeof(int64_t)));
   }
 
@@ -81,19 +72,15 @@ size_t descriptors_of(pid_t process) {
   return static_cast<size_t>(std::distance(begin(open), end(open)));
 }
 
-class ClientEnds : public ::testing::Test, protected testing::TemporaryFolder {
+// Rank i is on host i.
+class ClientEnds : public ::testing::Test, protected DaemonFolder {
  protected:
-  ClientEnds() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
-
-  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
-  std::string url_of(uint32_t rank) const { return "unix:" + socket_of(rank % kHosts); }
-
   // A program that calls until it is killed. Its errors are its own trouble.
   run::Child start_victim(uint32_t rank, uint32_t round) const {
     return run::Child([&] {
-      setenv("BANYAN_HOST_ID", host_of(rank).c_str(), 1);
+      setenv("BANYAN_HOST_ID", name_of(rank).c_str(), 1);
       try {
-        Member member(rank, url_of(rank), "file://" + folder_ + "/victims" + std::to_string(round));
+        Member member(rank, url_of(rank), meeting("victims" + std::to_string(round)));
         for (uint64_t step = 0;; ++step) member.sum(step, 1);
       } catch (const Error&) {
         return 1;
@@ -117,10 +104,7 @@ class ClientEnds : public ::testing::Test, protected testing::TemporaryFolder {
     std::mt19937_64 chance(seed);
     std::vector<std::unique_ptr<BanyandProcess>> daemons;
     std::vector<size_t> before;
-    for (uint32_t host = 0; host < kHosts; ++host) {
-      daemons.push_back(std::make_unique<BanyandProcess>(BanyandProcess::Options{
-          .socket = socket_of(host), .world = "file://" + folder_ + "/world", .host = host_of(host)}));
-    }
+    for (uint32_t host = 0; host < kHosts; ++host) daemons.push_back(daemon_of(host));
     std::filesystem::create_directory(folder_ + "/up");
     // The steady job has had buffers of all its sizes by then: the daemon has a descriptor for each region.
     while (board_->sums < 300) std::this_thread::sleep_for(milliseconds(2));
@@ -158,9 +142,9 @@ class ClientEnds : public ::testing::Test, protected testing::TemporaryFolder {
 
   std::string go_on(uint32_t rank) {
     while (!std::filesystem::exists(folder_ + "/up")) std::this_thread::sleep_for(milliseconds(2));
-    setenv("BANYAN_HOST_ID", host_of(rank).c_str(), 1);
+    setenv("BANYAN_HOST_ID", name_of(rank).c_str(), 1);
     {
-      Member member(rank, url_of(rank), "file://" + folder_ + "/steady");
+      Member member(rank, url_of(rank), meeting("steady"));
       for (uint64_t step = 0; !member.sum(step, board_->is_over ? 0 : 1); ++step) board_->sums += rank == 0 ? 1 : 0;
     }
     std::filesystem::create_directory(folder_ + "/over" + std::to_string(rank));
@@ -168,9 +152,7 @@ class ClientEnds : public ::testing::Test, protected testing::TemporaryFolder {
   }
 
   void go_through(uint32_t ends, seconds at_most) {
-    const char* const given = getenv("BANYAN_TEST_SEED");
-    const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
-    std::cout << "BANYAN_TEST_SEED=" << seed << std::endl;
+    const uint64_t seed = seed_of_test();
     const std::vector<std::string> reports = run::run_processes(
         kHosts + 1, at_most, [&](uint32_t number) { return number < kHosts ? go_on(number) : keep(ends, seed); });
     EXPECT_EQ(reports[0], "right");
@@ -189,10 +171,7 @@ class ClientEnds : public ::testing::Test, protected testing::TemporaryFolder {
 
 TEST_F(ClientEnds, CostNobodyElseAnything) { go_through(10, seconds(100)); }
 
-TEST_F(ClientEnds, ManyCostNobodyElseAnything) {
-  const char* const ends = getenv("BANYAN_TEST_ENDS");
-  go_through(ends != nullptr ? static_cast<uint32_t>(std::stoul(ends)) : 200, seconds(800));
-}
+TEST_F(ClientEnds, ManyCostNobodyElseAnything) { go_through(number_from("BANYAN_TEST_ENDS", 200), seconds(800)); }
 
 }  // namespace
 }  // namespace banyan::service

@@ -10,28 +10,20 @@
 #include "apps/banyand/test_crashes.h"
 #include "banyan/run/system/processes.h"
 #include "banyan/testing/shared_among_processes.h"
-#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
 namespace {
 
-class Crashes : public ::testing::Test, protected testing::TemporaryFolder {
+class Crashes : public ::testing::Test, protected DaemonFolder {
  protected:
-  Crashes() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
-
-  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
-
   std::string keep_daemons(uint32_t kills, uint64_t seed) {
     std::mt19937_64 chance(seed);
     const auto wait_at_most = [&](int most) {
       std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution<int>(0, most)(chance)));
     };
     std::vector<std::unique_ptr<BanyandProcess>> daemons;
-    for (uint32_t host = 0; host < kHosts; ++host) {
-      daemons.push_back(std::make_unique<BanyandProcess>(BanyandProcess::Options{
-          .socket = socket_of(host), .world = "file://" + folder_ + "/world", .host = "host" + std::to_string(host)}));
-    }
+    for (uint32_t host = 0; host < kHosts; ++host) daemons.push_back(daemon_of(host));
     std::filesystem::create_directory(folder_ + "/up");
     std::this_thread::sleep_for(milliseconds(500));
     for (uint32_t kill = 0; kill < kills; ++kill) {
@@ -49,16 +41,13 @@ class Crashes : public ::testing::Test, protected testing::TemporaryFolder {
   }
 
   void go_through(uint32_t kills, seconds at_most) {
-    const char* const given = getenv("BANYAN_TEST_SEED");
-    const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
-    std::cout << "BANYAN_TEST_SEED=" << seed << std::endl;
+    const uint64_t seed = seed_of_test();
     const std::vector<std::string> reports = run::run_processes(1 + kRanks, at_most, [&](uint32_t number) {
       if (number == kRanks) return keep_daemons(kills, seed);
       while (!std::filesystem::exists(folder_ + "/up")) std::this_thread::sleep_for(milliseconds(2));
       const uint32_t host = number % kHosts;
-      setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
-      std::string report =
-          RecoveringRank(*board_, number, "unix:" + socket_of(host), "file://" + folder_ + "/meeting").run();
+      setenv("BANYAN_HOST_ID", name_of(host).c_str(), 1);
+      std::string report = RecoveringRank(*board_, number, url_of(host), meeting()).run();
       std::filesystem::create_directory(folder_ + "/over" + std::to_string(number));
       // The daemons last until all ranks are done.
       if (number == 0) {
@@ -110,8 +99,7 @@ class Crashes : public ::testing::Test, protected testing::TemporaryFolder {
 TEST_F(Crashes, CostProgramsTheCallsUnderWayAndNothingElse) { go_through(6, seconds(100)); }
 
 TEST_F(Crashes, ManyCostProgramsTheCallsUnderWayAndNothingElse) {
-  const char* const kills = getenv("BANYAN_TEST_KILLS");
-  go_through(kills != nullptr ? static_cast<uint32_t>(std::stoul(kills)) : 200, seconds(800));
+  go_through(number_from("BANYAN_TEST_KILLS", 200), seconds(800));
 }
 
 }  // namespace

@@ -7,13 +7,11 @@
 #include "apps/banyand/test_banyand.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
-#include "banyan/service/client/service_executors.h"
 #include "banyan/service/cluster/host_directory.h"
 #include "banyan/service/cluster/test_etcd.h"
 #include "banyan/service/cluster/test_etcd_process.h"
 #include "banyan/service/http/client.h"
 #include "banyan/service/view/view_json.h"
-#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -23,17 +21,14 @@ using run::Communicator;
 
 constexpr uint32_t kHosts = 2;
 
-class WithEtcd : public ::testing::Test, protected testing::TemporaryFolder {
+class WithEtcd : public ::testing::Test, protected DaemonFolder {
  protected:
-  WithEtcd() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
   void SetUp() override {
     if (!is_there("etcd")) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
   }
 
-  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
   ClusterView seen_at(uint32_t host) const {
-    return cluster_view_from(
-        http_ask("unix:" + socket_of(host) + ".operators", "GET", "/v1/cluster", "", seconds(20)).body);
+    return cluster_view_from(http_ask(url_of(host) + ".operators", "GET", "/v1/cluster", "", seconds(20)).body);
   }
 
   // Of both ranks, as a rank of theirs needs it.
@@ -51,11 +46,9 @@ class WithEtcd : public ::testing::Test, protected testing::TemporaryFolder {
   }
 
   std::unique_ptr<BanyandProcess> daemon_of(uint32_t host, const EtcdProcess& etcd) const {
-    return std::make_unique<BanyandProcess>(
-        BanyandProcess::Options{.socket = socket_of(host),
-                                .world = "etcd://" + etcd.place() + "/banyan",
-                                .host = "host" + std::to_string(host),
-                                .more = {"--operators", socket_of(host) + ".operators"}});
+    BanyandProcess::Options options = options_of(host, {"--operators", socket_of(host) + ".operators"});
+    options.world = "etcd://" + etcd.place() + "/banyan";
+    return std::make_unique<BanyandProcess>(std::move(options));
   }
   static bool is_healthy(const ClusterView& seen) {
     return seen.hosts.size() == kHosts && seen.unreachable.empty() && seen.findings.empty();
@@ -76,16 +69,11 @@ class WithEtcd : public ::testing::Test, protected testing::TemporaryFolder {
   // Joins at its host's daemon, and does what is asked.
   std::string be_rank(uint32_t rank,
                       const std::function<std::string(Communicator& comm, const Communicator::Options& own)>& body) {
-    setenv("BANYAN_HOST_ID", ("host" + std::to_string(rank)).c_str(), 1);
+    setenv("BANYAN_HOST_ID", name_of(rank).c_str(), 1);
     run::RegionPool pool;
-    const auto link = std::make_shared<ServiceLink>("unix:" + socket_of(rank), pool, run::Deadline::after(seconds(30)));
-    Communicator::Options options{.timeout = seconds(60), .join_timeout = seconds(60)};
-    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
-    options.executors = [link](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(link, std::move(job), own);
-    };
-    Communicator comm = Communicator::join(
-        pool, {.url = "file://" + folder_ + "/meeting", .rank = rank, .size = kHosts, .name = {}}, options);
+    const auto link = std::make_shared<ServiceLink>(url_of(rank), pool, run::Deadline::after(seconds(30)));
+    const Communicator::Options options = options_by(link, seconds(60));
+    Communicator comm = Communicator::join(pool, {.url = meeting(), .rank = rank, .size = kHosts, .name = {}}, options);
     if (std::string wrong = sum(comm, 0); !wrong.empty()) return wrong;
     std::string wrong = body(comm, options);
     if (wrong.empty()) comm.finalize();

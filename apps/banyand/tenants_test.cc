@@ -257,9 +257,7 @@ class ManyTenants : public Tenants {
     return "right";
   }
   void go_through(uint32_t visits, seconds at_most) {
-    const char* const given = getenv("BANYAN_TEST_SEED");
-    const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
-    std::cout << "BANYAN_TEST_SEED=" << seed << std::endl;
+    const uint64_t seed = seed_of_test();
     std::vector<Footprint> before;
     const auto all_of_it = [&] {
       board_->step = 0;

@@ -12,14 +12,17 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/base/error.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/service/client/service_executors.h"
 #include "banyan/service/protocol/place.h"
 
 namespace banyan::service {
@@ -92,6 +95,28 @@ std::shared_ptr<ServiceLink> attached_to(const std::string& url, run::RegionPool
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
+}
+
+run::Communicator::Options options_by(const std::shared_ptr<ServiceLink>& link, std::chrono::milliseconds patience,
+                                      const std::string& tenant) {
+  run::Communicator::Options options{.timeout = patience, .join_timeout = patience};
+  options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
+  options.executors = [link, tenant](std::shared_ptr<run::JoinedProcesses> job, const run::Communicator::Options& own) {
+    return std::make_unique<ServiceExecutors>(link, std::move(job), own, tenant);
+  };
+  return options;
+}
+
+uint64_t seed_of_test() {
+  const char* const given = getenv("BANYAN_TEST_SEED");
+  const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
+  std::cout << "BANYAN_TEST_SEED=" << seed << std::endl;
+  return seed;
+}
+
+uint32_t number_from(const char* variable, uint32_t usual) {
+  const char* const given = getenv(variable);
+  return given != nullptr ? static_cast<uint32_t>(std::stoul(given)) : usual;
 }
 
 bool has_ended(pid_t process) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/types.h>
 
 #include <memory>
@@ -9,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "banyan/run/communicator/communicator.h"
 #include "banyan/run/host/regions.h"
 #include "banyan/run/system/child.h"
 #include "banyan/service/client/service_link.h"
+#include "banyan/testing/temporary_folder.h"
 
 namespace banyan::service {
 
@@ -46,6 +49,33 @@ class BanyandProcess {
 // To the daemon at a url, which may only be starting. Throws what ServiceLink's constructor throws, but for the first
 // half minute that nobody is there.
 std::shared_ptr<ServiceLink> attached_to(const std::string& url, run::RegionPool& pool);
+
+// A host for each number, which is a name here ("host0"), with a daemon that they all meet in one folder.
+class DaemonFolder : public testing::TemporaryFolder {
+ protected:
+  DaemonFolder() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
+
+  static std::string name_of(uint32_t host) { return "host" + std::to_string(host); }
+  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
+  std::string url_of(uint32_t host) const { return "unix:" + socket_of(host); }
+  // The place at which ranks meet.
+  std::string meeting(const std::string& name = "meeting") const { return "file://" + folder_ + "/" + name; }
+  BanyandProcess::Options options_of(uint32_t host, std::vector<std::string> more = {}) const {
+    return {.socket = socket_of(host), .world = meeting("world"), .host = name_of(host), .more = std::move(more)};
+  }
+  std::unique_ptr<BanyandProcess> daemon_of(uint32_t host, std::vector<std::string> more = {}) const {
+    return std::make_unique<BanyandProcess>(options_of(host, std::move(more)));
+  }
+};
+
+// The options of communicators whose calls the daemon carries out.
+run::Communicator::Options options_by(const std::shared_ptr<ServiceLink>& link, std::chrono::milliseconds patience,
+                                      const std::string& tenant = {});
+
+// The seed of a test: BANYAN_TEST_SEED, or another each time. Prints it.
+uint64_t seed_of_test();
+// The number in a variable of the environment, or the usual one.
+uint32_t number_from(const char* variable, uint32_t usual);
 
 // Ends a process that is nobody's child.
 class EndOf {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "apps/banyand/test_banyand.h"
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
-#include "banyan/service/client/service_executors.h"
 
 namespace banyan::service {
 
@@ -78,14 +78,8 @@ class RecoveringRank {
   static constexpr size_t kMostElements = 60'000;
 
   void join() {
-    run::Communicator::Options options{.timeout = std::chrono::seconds(40), .join_timeout = std::chrono::seconds(40)};
-    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link_);
-    options.executors = [link = link_](std::shared_ptr<run::JoinedProcesses> job,
-                                       const run::Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(link, std::move(job), own);
-    };
     comm_.emplace(run::Communicator::join(pool_, {.url = meeting_, .rank = rank_, .size = kRanks, .name = {}},
-                                          std::move(options)));
+                                          options_by(link_, std::chrono::seconds(40))));
     began_ = now();
     shared_ = reinterpret_cast<int64_t*>(pool_.allocate(2 * kMostElements * sizeof(int64_t)));
   }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "apps/banyand/test_banyand.h"
-#include "banyan/service/client/service_executors.h"
 
 namespace banyan::service {
 
@@ -30,15 +29,9 @@ run::Communicator LabDaemons::join(const lab::Lab& lab, const Seat& seat, run::R
   for (const char* unwanted : {"BANYAN_FABRIC", "BANYAN_ROUTES"}) unsetenv(unwanted);
   setenv("BANYAN_SECRET_FILE", (folder_ + "/secret").c_str(), 1);
   const auto link = attached_to("unix:" + folder_ + "/" + seat.host, pool);
-  run::Communicator::Options options{.timeout = kPatience, .join_timeout = kPatience};
-  options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link);
-  options.executors = [link, tenant = seat.tenant](std::shared_ptr<run::JoinedProcesses> job,
-                                                   const run::Communicator::Options& own) {
-    return std::make_unique<ServiceExecutors>(link, std::move(job), own, tenant);
-  };
   return run::Communicator::join(
       pool, {.url = "file://" + folder_ + "/meeting" + seat.tenant, .rank = seat.rank, .size = seat.size, .name = {}},
-      options);
+      options_by(link, kPatience, seat.tenant));
 }
 
 }  // namespace banyan::service

@@ -12,10 +12,8 @@
 #include "banyan/base/check.h"
 #include "banyan/run/communicator/communicator.h"
 #include "banyan/run/system/processes.h"
-#include "banyan/service/client/service_executors.h"
 #include "banyan/service/http/client.h"
 #include "banyan/testing/shared_among_processes.h"
-#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -43,13 +41,8 @@ class CallingRank {
  public:
   CallingRank(uint32_t rank, const std::string& url, const std::string& meeting)
       : rank_(rank), link_(std::make_shared<ServiceLink>(url, pool_, run::Deadline::after(seconds(30)))) {
-    Communicator::Options options{.timeout = seconds(40), .join_timeout = seconds(40)};
-    options.extras[ServiceExecutors::kExtra] = ServiceExecutors::extra_of(*link_);
-    options.executors = [link = link_](std::shared_ptr<run::JoinedProcesses> job, const Communicator::Options& own) {
-      return std::make_unique<ServiceExecutors>(link, std::move(job), own);
-    };
-    comm_.emplace(
-        Communicator::join(pool_, {.url = meeting, .rank = rank, .size = kRanks, .name = {}}, std::move(options)));
+    comm_.emplace(Communicator::join(pool_, {.url = meeting, .rank = rank, .size = kRanks, .name = {}},
+                                     options_by(link_, seconds(40))));
   }
 
   // Calls until all ranks have found `is_over` and some calls more.
@@ -106,21 +99,15 @@ class CallingRank {
   double longest_ = 0;
 };
 
-class Upgrades : public ::testing::Test, protected testing::TemporaryFolder {
+class Upgrades : public ::testing::Test, protected DaemonFolder {
  protected:
-  Upgrades() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
-
-  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
   using Daemons = std::vector<std::unique_ptr<BanyandProcess>>;
   Daemons start_daemons(uint32_t hosts) const {
     Daemons daemons;
     for (uint32_t host = 0; host < hosts; ++host) {
-      daemons.push_back(std::make_unique<BanyandProcess>(
-          BanyandProcess::Options{.socket = socket_of(host),
-                                  .world = "file://" + folder_ + "/world",
-                                  .host = "host" + std::to_string(host),
-                                  .more = {"--operators", socket_of(host) + ".op", "--obey", "host*"},
-                                  .program = program_}));
+      BanyandProcess::Options options = options_of(host, {"--operators", socket_of(host) + ".op", "--obey", "host*"});
+      options.program = program_;
+      daemons.push_back(std::make_unique<BanyandProcess>(std::move(options)));
     }
     return daemons;
   }
@@ -132,13 +119,13 @@ class Upgrades : public ::testing::Test, protected testing::TemporaryFolder {
     return "right";
   }
   json ask(uint32_t host, const std::string& method, const std::string& path, const std::string& body = {}) const {
-    const HttpResponse answer = http_ask("unix:" + socket_of(host) + ".op", method, path, body, seconds(30));
+    const HttpResponse answer = http_ask(url_of(host) + ".op", method, path, body, seconds(30));
     CHECK(answer.status == 200) << answer.body;
     return json::parse(answer.body);
   }
   // Of a host, by itself.
   json upgrade(uint32_t host, json body = json::object()) const {
-    body["hosts"] = {"host" + std::to_string(host)};
+    body["hosts"] = {name_of(host)};
     json said = ask(host, "POST", "/v1/upgrade", body.dump());
     CHECK(said["hosts"].size() == 1) << said.dump();
     return said["hosts"][0];
@@ -169,8 +156,8 @@ class Upgrades : public ::testing::Test, protected testing::TemporaryFolder {
       if (number == kRanks) return keep_daemons(act);
       wait_until([&] { return board_->has_daemons.load(); });
       const uint32_t host = number % kHosts;
-      setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
-      CallingRank rank(number, "unix:" + socket_of(host), "file://" + folder_ + "/meeting");
+      setenv("BANYAN_HOST_ID", name_of(host).c_str(), 1);
+      CallingRank rank(number, url_of(host), meeting());
       rank.call_until(rank.comm(), [] { return true; });
       ++board_->ranks_calling;
       std::string report = body(rank);

@@ -15,7 +15,6 @@
 #include "banyan/run/system/processes.h"
 #include "banyan/service/http/client.h"
 #include "banyan/testing/shared_among_processes.h"
-#include "banyan/testing/temporary_folder.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -40,16 +39,10 @@ struct Round {
   microseconds after{0};    // it was asked for, or has been done
 };
 
-class UpgradeKills : public ::testing::Test, protected testing::TemporaryFolder {
+class UpgradeKills : public ::testing::Test, protected DaemonFolder {
  protected:
-  UpgradeKills() { setenv("BANYAN_RECORDER_DIR", folder_.c_str(), 1); }
-
-  std::string socket_of(uint32_t host) const { return folder_ + "/daemon" + std::to_string(host); }
   std::unique_ptr<BanyandProcess> start(uint32_t host) const {
-    return std::make_unique<BanyandProcess>(BanyandProcess::Options{.socket = socket_of(host),
-                                                                    .world = "file://" + folder_ + "/world",
-                                                                    .host = "host" + std::to_string(host),
-                                                                    .more = {"--operators", socket_of(host) + ".op"}});
+    return daemon_of(host, {"--operators", socket_of(host) + ".op"});
   }
   // The newer process, or nothing where the daemon was killed meanwhile.
   std::optional<pid_t> upgrade() const {
@@ -166,9 +159,8 @@ class UpgradeKills : public ::testing::Test, protected testing::TemporaryFolder 
   std::string be_rank(uint32_t rank) const {
     wait_until("daemons", [&] { return std::filesystem::exists(folder_ + "/up"); });
     const uint32_t host = rank % kHosts;
-    setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
-    const std::string report =
-        RecoveringRank(*board_, rank, "unix:" + socket_of(host), "file://" + folder_ + "/meeting").run();
+    setenv("BANYAN_HOST_ID", name_of(host).c_str(), 1);
+    const std::string report = RecoveringRank(*board_, rank, url_of(host), meeting()).run();
     std::filesystem::create_directory(folder_ + "/over" + std::to_string(rank));
     // The daemons last until all ranks are done.
     for (uint32_t other = 0; rank == 0 && other < kRanks; ++other) {
@@ -182,9 +174,7 @@ class UpgradeKills : public ::testing::Test, protected testing::TemporaryFolder 
   }
 
   void go_through_all(uint32_t kills, seconds at_most) {
-    const char* const given = getenv("BANYAN_TEST_SEED");
-    const uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device()();
-    std::cout << "BANYAN_TEST_SEED=" << seed << std::endl;
+    const uint64_t seed = seed_of_test();
     const std::vector<std::string> reports = run::run_processes(1 + kRanks, at_most, [&](uint32_t number) {
       return number == kRanks ? keep_daemons(kills, seed) : be_rank(number);
     });
@@ -197,8 +187,7 @@ class UpgradeKills : public ::testing::Test, protected testing::TemporaryFolder 
 TEST_F(UpgradeKills, CostProgramsTheCallsUnderWayAndNothingElse) { go_through_all(6, seconds(100)); }
 
 TEST_F(UpgradeKills, ManyCostProgramsTheCallsUnderWayAndNothingElse) {
-  const char* const kills = getenv("BANYAN_TEST_KILLS");
-  go_through_all(kills != nullptr ? static_cast<uint32_t>(std::stoul(kills)) : 150, seconds(850));
+  go_through_all(number_from("BANYAN_TEST_KILLS", 150), seconds(850));
 }
 
 }  // namespace

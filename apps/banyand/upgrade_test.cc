@@ -115,8 +115,8 @@ TEST_F(Upgrades, DuringWhichARankIsKilledEndItsCommunicatorByName) {
   const auto call = [&](uint32_t number) -> std::string {
     wait_until([&] { return board_->has_daemons.load(); });
     const uint32_t host = number % kHosts;
-    setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
-    CallingRank rank(number, "unix:" + socket_of(host), "file://" + folder_ + "/meeting");
+    setenv("BANYAN_HOST_ID", name_of(host).c_str(), 1);
+    CallingRank rank(number, url_of(host), meeting());
     rank.call_until(rank.comm(), [] { return true; });
     ++board_->ranks_calling;
     try {
@@ -206,8 +206,8 @@ TEST_F(Upgrades, ManyInARowFailNoCall) {
     }
     wait_until([&] { return board_->has_daemons.load(); });
     const uint32_t host = number % kHosts;
-    setenv("BANYAN_HOST_ID", ("host" + std::to_string(host)).c_str(), 1);
-    CallingRank rank(number, "unix:" + socket_of(host), "file://" + folder_ + "/meeting");
+    setenv("BANYAN_HOST_ID", name_of(host).c_str(), 1);
+    CallingRank rank(number, url_of(host), meeting());
     ++board_->ranks_calling;
     std::string report = body(rank);
     ++board_->ranks_failed;

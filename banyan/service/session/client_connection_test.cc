@@ -1,10 +1,10 @@
 #include "banyan/service/session/client_connection.h"
 
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "banyan/base/check.h"
+#include "banyan/run/system/child.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {
@@ -51,10 +51,10 @@ TEST(ClientProcess, IsKnownByItsNumberOnlyWhereItIsOfTheUserWhoConnected) {
   EXPECT_TRUE(watched_by_number(getpid(), geteuid()).is_open());
   EXPECT_EQ(testing::error_of([] { watched_by_number(getpid(), geteuid() + 1); }, ErrorCode::peer_lost),
             "its process has ended");
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  waitpid(child, nullptr, 0);
-  EXPECT_EQ(testing::error_of([&] { watched_by_number(child, geteuid()); }, ErrorCode::peer_lost),
+  run::Child child([] { return 0; });
+  const pid_t gone = child.id();
+  child.reap();
+  EXPECT_EQ(testing::error_of([&] { watched_by_number(gone, geteuid()); }, ErrorCode::peer_lost),
             "its process has ended");
 }
 
