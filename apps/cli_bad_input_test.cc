@@ -7,12 +7,9 @@
 namespace banyan::app {
 namespace {
 
-void expect_refusal(const Outcome& outcome, const std::vector<std::string>& mentions) {
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.out, IsEmpty());
-  EXPECT_THAT(outcome.err, StartsWith("banyan: "));
-  EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << "one line, not: " << outcome.err;
-  for (const std::string& mention : mentions) EXPECT_THAT(outcome.err, HasSubstr(mention));
+void expect_refusal(const std::vector<std::string>& arguments, const std::vector<std::string>& mentions) {
+  const std::string line = refusal_of(arguments);
+  for (const std::string& mention : mentions) EXPECT_THAT(line, HasSubstr(mention));
 }
 
 struct BadCommand {
@@ -25,7 +22,7 @@ std::string name_of(const ::testing::TestParamInfo<BadCommand>& info) { return i
 
 class BadCommandLine : public ::testing::TestWithParam<BadCommand> {};
 
-TEST_P(BadCommandLine, IsRefusedInOneLine) { expect_refusal(run_banyan(GetParam().arguments), GetParam().mentions); }
+TEST_P(BadCommandLine, IsRefusedInOneLine) { expect_refusal(GetParam().arguments, GetParam().mentions); }
 
 INSTANTIATE_TEST_SUITE_P(
     Syntax, BadCommandLine,
@@ -195,8 +192,8 @@ TEST_P(BadFabricFile, IsRefusedAndLeavesNoPlanBehind) {
   const std::string plan = folder.path("plan.json");
   std::vector<std::string> mentions = GetParam().mentions;
   mentions.push_back("fabric.in");
-  expect_refusal(run_banyan({"plan", "allgather", fabric, "-o", plan}), mentions);
-  expect_refusal(run_banyan({"plan", "allgather", fabric, "--json"}), mentions);
+  expect_refusal({"plan", "allgather", fabric, "-o", plan}, mentions);
+  expect_refusal({"plan", "allgather", fabric, "--json"}, mentions);
   EXPECT_THAT(folder.names(), ElementsAre("fabric.in"));
 }
 
@@ -219,7 +216,7 @@ TEST_P(BadPlanFile, IsRefusedByEveryCommandThatReadsPlans) {
                                                     {"export", plan, "--format", "msccl", "-o", output},
                                                     {"show", plan, "-o", output},
                                                     {"run", "allgather", "--plan", plan}}) {
-    expect_refusal(run_banyan(arguments), {"plan.json"});
+    expect_refused(arguments, "plan.json");
   }
   EXPECT_THAT(folder.names(), ElementsAre("plan.json"));
 }
@@ -233,7 +230,7 @@ INSTANTIATE_TEST_SUITE_P(Of, BadPlanFile,
 TEST(BadInput, LeavesAnOlderFileAsItWas) {
   const TemporaryFolder folder;
   const std::string plan = folder.write("plan.json", "precious");
-  expect_refusal(run_banyan({"plan", "allgather", "ring:4", "--weights", "1", "-o", plan}), {"--weights"});
+  expect_refused({"plan", "allgather", "ring:4", "--weights", "1", "-o", plan}, "--weights");
   EXPECT_EQ(folder.read("plan.json"), "precious");
   EXPECT_THAT(folder.names(), ElementsAre("plan.json"));
 }

@@ -12,12 +12,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <stdexcept>
 
 #include "banyan/base/check.h"
+#include "banyan/base/file.h"
+#include "banyan/base/text.h"
 #include "banyan/run/system/child.h"
 #include "banyan/run/system/file_descriptor.h"
 
@@ -65,6 +66,11 @@ Outcome run_with_output(int out, const std::vector<std::string>& arguments) {
 
 }  // namespace
 
+std::vector<std::string> words_of(const std::string& line) {
+  const std::vector<std::string_view> words = split_words(line);
+  return {words.begin(), words.end()};
+}
+
 Outcome run_banyan(const std::vector<std::string>& arguments) { return run_with_output(-1, arguments); }
 
 nlohmann::json json_of(const std::vector<std::string>& arguments) {
@@ -74,12 +80,17 @@ nlohmann::json json_of(const std::vector<std::string>& arguments) {
   return nlohmann::json::parse(outcome.out);
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& reason) {
+std::string refusal_of(const std::vector<std::string>& arguments) {
   const Outcome outcome = run_banyan(arguments);
   EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
   EXPECT_THAT(outcome.out, ::testing::IsEmpty());
-  EXPECT_THAT(outcome.err, ::testing::HasSubstr(reason));
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::StartsWith("banyan: "));
+  EXPECT_EQ(outcome.err.find('\n') + 1, outcome.err.size()) << "one line, not: " << outcome.err;
+  return outcome.err;
+}
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& reason) {
+  EXPECT_THAT(refusal_of(arguments), ::testing::HasSubstr(reason)) << ::testing::PrintToString(arguments);
 }
 
 Outcome run_banyan_into(const std::string& file, const std::vector<std::string>& arguments) {
@@ -179,17 +190,6 @@ Outcome run_banyan_with_typist(const std::vector<std::string>& arguments, const 
   return outcome;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "banyan-test-XXXXXX").string();
-  CHECK(::mkdtemp(name.data()) != nullptr) << name;
-  folder_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // a folder that stays is no reason to fail
-  std::filesystem::remove_all(folder_, ignored);
-}
-
 std::string TemporaryFolder::write(const std::string& name, const std::string& contents) const {
   std::ofstream file(path(name), std::ios::binary);
   file << contents;
@@ -197,13 +197,7 @@ std::string TemporaryFolder::write(const std::string& name, const std::string& c
   return path(name);
 }
 
-std::string TemporaryFolder::read(const std::string& name) const {
-  std::ifstream file(path(name), std::ios::binary);
-  if (!file) throw std::runtime_error("there is no file " + path(name));
-  std::ostringstream contents;
-  contents << file.rdbuf();
-  return contents.str();
-}
+std::string TemporaryFolder::read(const std::string& name) const { return read_file(path(name)); }
 
 std::vector<std::string> TemporaryFolder::names() const {
   std::vector<std::string> names;

@@ -2,10 +2,11 @@
 // to which stream, files left behind. Tests only.
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
+
+#include "banyan/testing/temporary_folder.h"
 
 namespace banyan::app {
 
@@ -14,13 +15,18 @@ struct Outcome {
   std::string out, err;
 };
 
+// Between blanks.
+std::vector<std::string> words_of(const std::string& line);
+
 // Standard output and error are pipes or files, never a terminal; NO_COLOR is not set.
 Outcome run_banyan(const std::vector<std::string>& arguments);
 
 // Its standard output, read as JSON. Fails the test if it ends with another code than 0, or writes to standard error.
 nlohmann::json json_of(const std::vector<std::string>& arguments);
 
-// Fails the test unless it ends with 2, prints nothing, and says `reason` in one line.
+// The one line that it says. Fails the test unless it ends with 2 and prints nothing.
+std::string refusal_of(const std::vector<std::string>& arguments);
+// Fails the test unless it is refused so, and the line says `reason`.
 void expect_refused(const std::vector<std::string>& arguments, const std::string& reason);
 
 // Standard output goes to an existing file, such as /dev/full.
@@ -39,21 +45,13 @@ struct TypedLine {
 };
 Outcome run_banyan_with_typist(const std::vector<std::string>& arguments, const std::vector<TypedLine>& lines);
 
-// An empty folder that goes away with the object.
-class TemporaryFolder {
+// An empty folder that goes away with the object, and its files by name.
+class TemporaryFolder : public testing::TemporaryFolder {
  public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string write(const std::string& name, const std::string& contents) const;  // returns its path
   std::string read(const std::string& name) const;                                // throws when there is none
   std::vector<std::string> names() const;                                         // sorted
-
- private:
-  std::filesystem::path folder_;
 };
 
 }  // namespace banyan::app

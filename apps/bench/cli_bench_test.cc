@@ -14,10 +14,8 @@ using Json = nlohmann::json;
 
 TEST(BenchCli, EveryCollectiveOfTwoAndThreeRanksIsRight) {
   for (const char* ranks : {"2", "3"}) {
-    const Outcome outcome = run_banyan({"bench", "all", "-g", ranks, "--sizes", "0,4,1000,70000", "--min-seconds",
-                                        "0.001", "--warmup", "1", "--root", "all", "--json"});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    const Json json = Json::parse(outcome.out);
+    const Json json = json_of({"bench", "all", "-g", ranks, "--sizes", "0,4,1000,70000", "--min-seconds", "0.001",
+                               "--warmup", "1", "--root", "all", "--json"});
     EXPECT_EQ(json["wrong"], 0);
     size_t checked = 0;
     for (const Json& row : json["rows"]) {
@@ -42,13 +40,10 @@ TEST(BenchCli, EveryTypeAndOpIsRight) {
 
 TEST(BenchCli, BitwiseOpsAreMeasuredOfTheTypesThatHaveThem) {
   const auto ops_by_type = [](const char* types, const char* ops) {
-    const Outcome outcome = run_banyan({"bench", "reduce", "-g", "3", "--type", types, "--op", ops, "--sizes", "1001",
-                                        "--min-seconds", "0", "--warmup", "0", "--json"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    std::string rows;
-    if (outcome.exit_code != 0) return rows;
-    const Json json = Json::parse(outcome.out);
+    const Json json = json_of({"bench", "reduce", "-g", "3", "--type", types, "--op", ops, "--sizes", "1001",
+                               "--min-seconds", "0", "--warmup", "0", "--json"});
     EXPECT_EQ(json["wrong"], 0);
+    std::string rows;
     for (const Json& row : json["rows"]) {
       if (!row["in_place"].get<bool>())
         rows += row["type"].get<std::string>() + " " + row["redop"].get<std::string>() + ";";
@@ -75,20 +70,8 @@ TEST(BenchCli, WritesFilesAndDrawsThem) {
 }
 
 TEST(BenchCli, TakesTheCommandLineOfNcclTests) {
-  const Outcome outcome = run_banyan({"bench", "all_reduce_perf",
-                                      "-b",    "1K",
-                                      "-e",    "4K",
-                                      "-f",    "2",
-                                      "-g",    "2",
-                                      "-n",    "3",
-                                      "-w",    "1",
-                                      "-c",    "2",
-                                      "-o",    "max",
-                                      "-d",    "half",
-                                      "-r",    "0",
-                                      "--json"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const Json report = Json::parse(outcome.out);
+  const Json report =
+      json_of(words_of("bench all_reduce_perf -b 1K -e 4K -f 2 -g 2 -n 3 -w 1 -c 2 -o max -d half -r 0 --json"));
   std::string rows;
   for (const Json& row : report["rows"]) {
     EXPECT_EQ(row["wrong"], 0);
@@ -101,10 +84,7 @@ TEST(BenchCli, TakesTheCommandLineOfNcclTests) {
 }
 
 TEST(BenchCli, StepsByAFixedSize) {
-  const Outcome outcome =
-      run_banyan({"bench", "-b", "8", "-e", "24", "-i", "8", "-n", "1", "-c", "0", "--in-place", "--json"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const Json report = Json::parse(outcome.out);
+  const Json report = json_of(words_of("bench -b 8 -e 24 -i 8 -n 1 -c 0 --in-place --json"));
   std::vector<uint64_t> sizes;
   for (const Json& row : report["rows"]) {
     EXPECT_TRUE(row["wrong"].is_null());

@@ -18,11 +18,6 @@ class AllToAll : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome;
   }
-  void expect_refused(const std::vector<std::string>& arguments, const std::string& reason) {
-    const Outcome outcome = run_banyan(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-    EXPECT_THAT(outcome.err, HasSubstr(reason));
-  }
 
   TemporaryFolder folder_;
   std::string plan_ = folder_.path("plan.json"), matrix_ = folder_.path("traffic.csv");

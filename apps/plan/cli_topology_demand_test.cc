@@ -20,16 +20,14 @@ constexpr const char* kMatrix =
 
 class TopologyDemand : public ::testing::Test {
  protected:
-  Outcome run(std::vector<std::string> options) const {
-    std::vector<std::string> words{"topology", "--demand", matrix_};
-    words.insert(words.end(), options.begin(), options.end());
-    return run_banyan(words);
+  std::vector<std::string> words(std::vector<std::string> options) const {
+    options.insert(options.begin(), {"topology", "--demand", matrix_});
+    return options;
   }
+  Outcome run(const std::vector<std::string>& options) const { return run_banyan(words(options)); }
   Json json(std::vector<std::string> options) const {
     options.push_back("--json");
-    const Outcome outcome = run(options);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return Json::parse(outcome.out);
+    return json_of(words(options));
   }
 
   TemporaryFolder folder_;
@@ -97,29 +95,21 @@ TEST_F(TopologyDemand, WritesAFabricToPlanOn) {
 }
 
 TEST_F(TopologyDemand, RefusesInOneLineThatNamesTheCulprit) {
-  const auto refusal = [&](const std::vector<std::string>& options) {
-    const Outcome outcome = run(options);
-    EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_THAT(outcome.out, IsEmpty());
-    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
-    return outcome.err;
-  };
-  EXPECT_THAT(refusal({}), HasSubstr("--ports"));
-  EXPECT_THAT(refusal({"--ports", "0"}), HasSubstr("--ports"));
-  EXPECT_THAT(refusal({"--ports", "3", "--bandwidth", "50"}), HasSubstr("--bandwidth"));
-  EXPECT_THAT(refusal({"--ports", "3", "--uncertainty", "-1"}),
-              HasSubstr("--uncertainty: '-1' is no part of a demand"));
-  EXPECT_THAT(refusal({"--ports", "3", "--uncertainty", "x%"}), HasSubstr("--uncertainty"));
-  EXPECT_THAT(refusal({"--ports", "3", "--direct", "--two-hop"}), HasSubstr("--direct"));
-  EXPECT_THAT(refusal({"--ports", "2", "--direct"}), HasSubstr("a has 3 partners of demand but only 2 ports"));
-  EXPECT_THAT(refusal({"--ports", "3", "--demand", folder_.path("none.csv")}), HasSubstr("none.csv"));
+  expect_refused(words({}), "--ports");
+  expect_refused(words({"--ports", "0"}), "--ports");
+  expect_refused(words({"--ports", "3", "--bandwidth", "50"}), "--bandwidth");
+  expect_refused(words({"--ports", "3", "--uncertainty", "-1"}), "--uncertainty: '-1' is no part of a demand");
+  expect_refused(words({"--ports", "3", "--uncertainty", "x%"}), "--uncertainty");
+  expect_refused(words({"--ports", "3", "--direct", "--two-hop"}), "--direct");
+  expect_refused(words({"--ports", "2", "--direct"}), "a has 3 partners of demand but only 2 ports");
+  expect_refused(words({"--ports", "3", "--demand", folder_.path("none.csv")}), "none.csv");
   const std::string bad = folder_.write("bad.csv", "0,1\n2,x\n");
-  EXPECT_THAT(refusal({"--ports", "3", "--demand", bad}), HasSubstr("bad.csv line 2, column 2"));
+  expect_refused(words({"--ports", "3", "--demand", bad}), "bad.csv line 2, column 2");
   const std::string apart = folder_.write("apart.csv", "0,1,0,0\n1,0,0,0\n0,0,0,1\n0,0,1,0\n");
-  const Outcome outcome = run_banyan({"topology", "--demand", apart, "--ports", "1", "-o", folder_.path("f.json")});
-  EXPECT_THAT(outcome.err, HasSubstr("-o: the links leave parts that nothing joins"));
+  expect_refused({"topology", "--demand", apart, "--ports", "1", "-o", folder_.path("f.json")},
+                 "-o: the links leave parts that nothing joins");
   EXPECT_THAT(folder_.names(), Not(::testing::Contains("f.json")));
-  EXPECT_THAT(run_banyan({"topology"}).err, HasSubstr("give --ranks N --degree D, or --demand FILE --ports N"));
+  expect_refused({"topology"}, "give --ranks N --degree D, or --demand FILE --ports N");
 }
 
 }  // namespace

@@ -16,13 +16,9 @@ Json json_with(const std::string& collectives, std::vector<std::string> argument
   return json_of(arguments);
 }
 
-const std::vector<std::string> kStep = {"predict",        "train",
-                                        "--layers",       "2",
-                                        "--hidden",       "512",
-                                        "--tp",           "2",
-                                        "--dp",           "2",
-                                        "--global-batch", "4",
-                                        "--fabric",       "leaf-spine:leaves=2,hosts=2,spines=1@10GB/s"};
+const std::vector<std::string> kStep = words_of(
+    "predict train --layers 2 --hidden 512 --tp 2 --dp 2 --global-batch 4 "
+    "--fabric leaf-spine:leaves=2,hosts=2,spines=1@10GB/s");
 
 TEST(CliPredictCollectives, CarryOutMessagesWhenAsked) {
   for (const char* algorithm : {"rings", "forest", "ring", "double-binary-tree"}) {
@@ -61,16 +57,9 @@ TEST(CliPredictCollectives, GoForSeveralJobs) {
 
 TEST(CliPredictCollectives, AreRefusedInOneLineWhereThereAreNoMessages) {
   const TemporaryFolder folder;
-  const auto refused = [](std::vector<std::string> arguments) {
-    const Outcome outcome = run_banyan(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-    EXPECT_THAT(outcome.out, IsEmpty());
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    return outcome.err;
-  };
   std::vector<std::string> step = kStep;
   step.insert(step.end(), {"--collectives", "packets"});
-  EXPECT_THAT(refused(step), HasSubstr("--collectives: 'packets' is neither flow nor messages"));
+  expect_refused(step, "--collectives: 'packets' is neither flow nor messages");
 
   std::string curve = "size(B),time(us)\n";
   for (int i = 1; i <= 64; ++i) curve += std::to_string(i << 20) + "," + std::to_string(30 + i * 10.0) + "\n";
@@ -81,8 +70,8 @@ TEST(CliPredictCollectives, AreRefusedInOneLineWhereThereAreNoMessages) {
             0);
   step.back() = "messages";
   step.insert(step.end(), {"--costs", costs});
-  EXPECT_THAT(refused(step), AllOf(HasSubstr("of group '"), HasSubstr("(--costs)"), HasSubstr("--collectives flow"),
-                                   Not(HasSubstr("internal"))));
+  EXPECT_THAT(refusal_of(step), AllOf(HasSubstr("of group '"), HasSubstr("(--costs)"), HasSubstr("--collectives flow"),
+                                      Not(HasSubstr("internal"))));
 }
 
 }  // namespace

@@ -39,8 +39,7 @@ TEST(CliPredict, FindsTheBestPlanForEverySize) {
 }
 
 TEST(CliPredict, GivesFoldedTheAnswerOfUnfolded) {
-  const std::vector<std::string> folded = {"predict", "allreduce", "dgx-a100:2", "--bytes",
-                                           "8MiB",    "--slice",   "512KiB",     "--json"};
+  const auto folded = words_of("predict allreduce dgx-a100:2 --bytes 8MiB --slice 512KiB --json");
   std::vector<std::string> unfolded = folded;
   unfolded.push_back("--unfolded");
   const Json a = json_of(folded), b = json_of(unfolded);
@@ -64,10 +63,10 @@ TEST(CliPredict, LetsPlanChooseBySimulation) {
 TEST(CliPredict, SimulatesATrainingStep) {
   const TemporaryFolder folder;
   const std::string page = folder.path("step.html"), trace = folder.path("step.trace"), file = folder.path("step.json");
-  const Json json = json_of({"predict",  "train",      "--layers",  "8",      "--hidden", "1024",           "--tp",
-                             "2",        "--pp",       "2",         "--dp",   "4",        "--global-batch", "32",
-                             "--fabric", "dgx-a100:2", "--what-if", "--html", page,       "--trace",        trace,
-                             "-o",       file,         "--json"});
+  const Json json = json_of(
+      words_of("predict train --layers 8 --hidden 1024 --tp 2 --pp 2 --dp 4 --global-batch 32 --fabric dgx-a100:2 "
+               "--what-if --html " +
+               page + " --trace " + trace + " -o " + file + " --json"));
   EXPECT_TRUE(json["complete"].get<bool>());
   ASSERT_EQ(json["ranks"].size(), 16u);
   EXPECT_LT(json["simulated"]["rank_kinds"].get<int>(), 16);

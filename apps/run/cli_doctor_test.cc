@@ -102,22 +102,12 @@ TEST_F(Doctor, ObeysNoMessage) {
 }
 
 TEST_F(Doctor, RefusesWhatItCannotRead) {
-  const Outcome empty = run_banyan({"doctor", folder_.path("")});
-  EXPECT_EQ(empty.exit_code, 2);
-  EXPECT_THAT(empty.out, IsEmpty());
-  EXPECT_THAT(empty.err, HasSubstr("there is no flight record ('*-rank<N>.json') in this folder"));
-  const Outcome missing = run_banyan({"doctor", folder_.path("none")});
-  EXPECT_EQ(missing.exit_code, 2);
-  EXPECT_THAT(missing.err, StartsWith("banyan: " + folder_.path("none") + ": "));
+  expect_refused({"doctor", folder_.path("")}, "there is no flight record ('*-rank<N>.json') in this folder");
+  expect_refused({"doctor", folder_.path("none")}, "banyan: " + folder_.path("none") + ": ");
   write(0, false);
   folder_.write("world-rank1.json", "{");
-  const Outcome broken = run_banyan({"doctor", folder_.path("")});
-  EXPECT_EQ(broken.exit_code, 2);
-  EXPECT_THAT(broken.out, IsEmpty());
-  EXPECT_THAT(broken.err, HasSubstr("world-rank1.json: is not JSON: parse error at line 1"));
-  const Outcome nothing = run_banyan({"doctor"});
-  EXPECT_EQ(nothing.exit_code, 2);
-  EXPECT_THAT(nothing.err, HasSubstr("see 'banyan doctor --help'"));
+  expect_refused({"doctor", folder_.path("")}, "world-rank1.json: is not JSON: parse error at line 1");
+  expect_refused({"doctor"}, "see 'banyan doctor --help'");
 }
 
 // Two real ranks, of which one does not call.
@@ -182,9 +172,7 @@ TEST_F(LiveDoctor, NamesTheRankThatIsLateAndStopsNobody) {
 TEST_F(LiveDoctor, FindsAJobByThePlaceWhereItsRanksHaveMet) {
   const Outcome outcome = run_banyan({"doctor", "--live", "file://" + folder_.path("meeting")});
   EXPECT_THAT(outcome.out, HasSubstr("world: 2 ranks")) << outcome.err;
-  const Outcome nobody = run_banyan({"doctor", "--live", "file://" + folder_.path("nothing")});
-  EXPECT_EQ(nobody.exit_code, 2);
-  EXPECT_THAT(nobody.err, HasSubstr("no meeting at file://"));
+  expect_refused({"doctor", "--live", "file://" + folder_.path("nothing")}, "no meeting at file://");
 }
 
 // Three are expected, and rank 1 does not come.

@@ -157,26 +157,21 @@ TEST(Launch, SaysWhenThereIsNoSuchProgram) {
 }
 
 TEST(Launch, RefusesOptionsThatBelongElsewhere) {
-  const auto refusal = [](std::vector<std::string> arguments) {
-    const Outcome outcome = run_banyan(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-    return outcome.err;
-  };
-  EXPECT_THAT(refusal({"run", "-n", "2", "--bytes", "4", "--", "true"}), HasSubstr("--bytes: is for a collective"));
-  EXPECT_THAT(refusal({"run", "allreduce", "-n", "2", "--", "true"}), HasSubstr("'allreduce' is one word too many"));
-  EXPECT_THAT(refusal({"run", "-np", "4", "--", "true"}), HasSubstr("-n: 'p' is not a whole number"));
+  expect_refused({"run", "-n", "2", "--bytes", "4", "--", "true"}, "--bytes: is for a collective");
+  expect_refused({"run", "allreduce", "-n", "2", "--", "true"}, "'allreduce' is one word too many");
+  expect_refused({"run", "-np", "4", "--", "true"}, "-n: 'p' is not a whole number");
   for (const std::vector<std::string>& words : {{"run", "-n", "2", "./program"},
                                                 {"run", "python3", "train.py"},
                                                 {"run", "-n", "2", "python3", "-c", "0"},
                                                 std::vector<std::string>{"lab", "run", "true"}}) {
-    EXPECT_THAT(refusal(words), HasSubstr("a program and its options go after '--'"));
+    expect_refused(words, "a program and its options go after '--'");
   }
-  EXPECT_THAT(refusal({"run", "allreduce", "--prefix"}), HasSubstr("--prefix: is for a program"));
-  EXPECT_THAT(refusal({"run", "-n", "2", "--"}), HasSubstr("no program after '--'"));
-  EXPECT_THAT(refusal({"run", "--", "true"}), HasSubstr("Give -n, or --hosts"));
-  EXPECT_THAT(refusal({"run"}), HasSubstr("COLLECTIVE is required, or a program"));
-  EXPECT_THAT(refusal({"run", "-n", "0", "--", "true"}), HasSubstr("-n"));
-  EXPECT_THAT(refusal({"plan", "allgather", "ring:4", "--", "true"}), HasSubstr("only 'banyan run' starts"));
+  expect_refused({"run", "allreduce", "--prefix"}, "--prefix: is for a program");
+  expect_refused({"run", "-n", "2", "--"}, "no program after '--'");
+  expect_refused({"run", "--", "true"}, "Give -n, or --hosts");
+  expect_refused({"run"}, "COLLECTIVE is required, or a program");
+  expect_refused({"run", "-n", "0", "--", "true"}, "-n");
+  expect_refused({"plan", "allgather", "ring:4", "--", "true"}, "only 'banyan run' starts");
 }
 
 class LaunchedInBackground : public ::testing::Test {
