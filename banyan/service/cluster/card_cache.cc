@@ -125,11 +125,11 @@ void CardCache::ask() {
     } catch (...) {
       answer->failure = current_error();
     }
-    mailbox->post([this, answer] { note(*answer); });
+    mailbox->post([this, answer] { receive(*answer); });
   });
 }
 
-void CardCache::note(const Answer& answer) {
+void CardCache::receive(const Answer& answer) {
   take(answer);
   std::vector<Then> waiting = std::move(asked_->waiting);
   asked_.reset();
@@ -140,8 +140,8 @@ void CardCache::note(const Answer& answer) {
 
 void CardCache::take(const Answer& answer) {
   if (answer.failure) return be_in_trouble(answer.failure->what());
-  if (!std::exchange(trouble_, "").empty()) hooks_.note(name_ + " answers again");
-  note_unread(answer.read.unread);
+  if (!std::exchange(trouble_, "").empty()) hooks_.record(name_ + " answers again");
+  record_unread(answer.read.unread);
   if (answer.is_of_all) {
     cards_.clear();
     unread_.clear();
@@ -161,7 +161,7 @@ void CardCache::take(const Answer& answer) {
 }
 
 // In one line for all that are new: whoever writes to the directory may have made up many.
-void CardCache::note_unread(const std::map<std::string, std::string>& unread) {
+void CardCache::record_unread(const std::map<std::string, std::string>& unread) {
   size_t others = 0;
   std::string words;
   for (const auto& [host, why] : unread) {
@@ -174,13 +174,13 @@ void CardCache::note_unread(const std::map<std::string, std::string>& unread) {
     }
   }
   if (others > 0) words += " (and " + plural(others, "other card") + ")";
-  if (!words.empty()) hooks_.note(words);
+  if (!words.empty()) hooks_.record(words);
 }
 
 void CardCache::be_in_trouble(const std::string& why) {
   const bool is_new = trouble_.empty();
   trouble_ = name_ + " does not answer; hosts are taken to be where they were last: " + why;
-  if (is_new) hooks_.note(trouble_);
+  if (is_new) hooks_.record(trouble_);
 }
 
 void CardCache::be_overdue() {

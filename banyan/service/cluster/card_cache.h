@@ -10,7 +10,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,8 +32,8 @@ class CardCache {
   static constexpr size_t kFew = 16;
 
   struct Hooks {
-    std::function<void(const HostCard& card)> found;     // each that is read; one may be older than what is known
-    std::function<void(const std::string& words)> note;  // it ceases to answer, or answers again
+    std::function<void(const HostCard& card)> found;       // each that is read; one may be older than what is known
+    std::function<void(const std::string& words)> record;  // it ceases to answer, or answers again
   };
   // `name`: of the directory, for people: "etcd".
   CardCache(run::Reactor& reactor, std::unique_ptr<HostDirectory> directory, std::string name, Hooks hooks);
@@ -72,12 +71,12 @@ class CardCache {
   struct Thread;
 
   void ask();
-  void note(const Answer& answer);
+  void receive(const Answer& answer);
   void take(const Answer& answer);
   void put();
   void call_back(std::vector<Then> waiting);
   void be_overdue();
-  void note_unread(const std::map<std::string, std::string>& unread);
+  void record_unread(const std::map<std::string, std::string>& unread);
   void be_in_trouble(const std::string& why);
 
   run::Reactor& reactor_;

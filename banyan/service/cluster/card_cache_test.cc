@@ -104,7 +104,7 @@ class CardCacheTest : public ::testing::Test {
   std::optional<CardCache> cache_{
       std::in_place, reactor_, std::make_unique<Moody>(shared_), "etcd",
       CardCache::Hooks{.found = [this](const HostCard& card) { found_.push_back(card.port); },
-                       .note = [this](const std::string& words) { notes_.push_back(words); }}};
+                       .record = [this](const std::string& words) { notes_.push_back(words); }}};
 };
 
 TEST_F(CardCacheTest, KnowsWhatThereIsFromTheBeginning) {

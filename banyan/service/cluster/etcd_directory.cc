@@ -1,25 +1,22 @@
 #include "banyan/service/cluster/etcd_directory.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <stop_token>
 #include <thread>
-#include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/base/json_line.h"
 #include "banyan/base/json_reader.h"
 #include "banyan/base/text.h"
 #include "banyan/run/join/deadline.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/thread.h"
+#include "banyan/service/http/curl_request.h"
+#include "banyan/service/protocol/capability.h"
 
 namespace banyan::service {
 namespace {
@@ -50,31 +47,10 @@ bool is_host_and_port(std::string_view text) {
 
 // ---- HTTP ----
 
-struct CloseEasy {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-};
 struct CloseMulti {
   void operator()(CURLM* handle) const { curl_multi_cleanup(handle); }
 };
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
 
-// No exception may go through libcurl, which calls this.
-size_t take_bytes(char* bytes, size_t, size_t count, void* into) noexcept {
-  auto& answer = *static_cast<std::string*>(into);
-  if (answer.size() + count > kLongestAnswer) return 0;
-  try {
-    answer.append(bytes, count);
-  } catch (const std::exception&) {
-    return 0;
-  }
-  return count;
-}
-
-void expect(CURLcode code) {
-  if (code != CURLE_OK) throw Error(ErrorCode::io, std::string("libcurl: ") + curl_easy_strerror(code));
-}
 void expect(CURLMcode code) {
   if (code != CURLM_OK) throw Error(ErrorCode::io, std::string("libcurl: ") + curl_multi_strerror(code));
 }
@@ -107,48 +83,27 @@ class HttpClient {
     CURL* const easy_;
   };
 
-  template <typename Value>
-  void set(CURLoption option, Value value) {
-    expect(curl_easy_setopt(easy_.get(), option, value));
-  }
   void carry_out(const run::Deadline& deadline);
 
+  CurlRequest request_{"http,https", kLongestAnswer};  // the first, since it sets up libcurl
   std::unique_ptr<CURLM, CloseMulti> multi_;
-  std::unique_ptr<CURL, CloseEasy> easy_;
-  std::unique_ptr<curl_slist, FreeList> headers_;
-  std::array<char, CURL_ERROR_SIZE> problem_{};
 };
 
-HttpClient::HttpClient(const EtcdDirectory::Tls& tls) {
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  expect(ready);
-  multi_.reset(curl_multi_init());
-  easy_.reset(curl_easy_init());
-  headers_.reset(curl_slist_append(nullptr, "Content-Type: application/json"));
-  if (!multi_ || !easy_ || !headers_) throw out_of_memory();
-  set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
-  // The proxies of the environment lead out of the cluster.
-  set(CURLOPT_NOPROXY, "*");
-  set(CURLOPT_HTTPHEADER, headers_.get());
-  set(CURLOPT_ERRORBUFFER, problem_.data());
-  set(CURLOPT_WRITEFUNCTION, &take_bytes);
-  if (!tls.ca.empty()) set(CURLOPT_CAINFO, tls.ca.c_str());
-  if (!tls.certificate.empty()) set(CURLOPT_SSLCERT, tls.certificate.c_str());
-  if (!tls.key.empty()) set(CURLOPT_SSLKEY, tls.key.c_str());
+HttpClient::HttpClient(const EtcdDirectory::Tls& tls) : multi_(curl_multi_init()) {
+  if (!multi_) throw out_of_memory();
+  request_.set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
+  if (!tls.ca.empty()) request_.set(CURLOPT_CAINFO, tls.ca.c_str());
+  if (!tls.certificate.empty()) request_.set(CURLOPT_SSLCERT, tls.certificate.c_str());
+  if (!tls.key.empty()) request_.set(CURLOPT_SSLKEY, tls.key.c_str());
 }
 
 std::string HttpClient::post(const std::string& url, const std::string& body, const run::Deadline& deadline) {
-  std::string answer;
-  set(CURLOPT_URL, url.c_str());
-  set(CURLOPT_POSTFIELDS, body.c_str());  // borrowed
-  set(CURLOPT_POSTFIELDSIZE, static_cast<long>(body.size()));
-  set(CURLOPT_WRITEDATA, &answer);
-  problem_.fill(0);
+  request_.take_answer();  // the rest of one that was given up
+  request_.set(CURLOPT_URL, url.c_str());
+  request_.set_body(body);
   carry_out(deadline);
-  long status = 0;
-  expect(curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status));
+  const long status = request_.info<long>(CURLINFO_RESPONSE_CODE);
+  std::string answer = request_.take_answer();
   if (status != 200) {
     throw Error(ErrorCode::io, "it answers " + std::to_string(status) + ": " + in_quotes(answer));
   }
@@ -156,7 +111,7 @@ std::string HttpClient::post(const std::string& url, const std::string& body, co
 }
 
 void HttpClient::carry_out(const run::Deadline& deadline) {
-  const Work work(multi_.get(), easy_.get());
+  const Work work(multi_.get(), request_.handle());
   for (int running = 1;;) {
     expect(curl_multi_perform(multi_.get(), &running));
     if (running == 0) break;
@@ -170,7 +125,7 @@ void HttpClient::carry_out(const run::Deadline& deadline) {
   const CURLcode result = message->data.result;
   if (result == CURLE_OK) return;
   if (result == CURLE_WRITE_ERROR) throw TooLong();
-  throw Error(ErrorCode::io, problem_[0] != 0 ? problem_.data() : curl_easy_strerror(result));
+  throw Error(ErrorCode::io, request_.problem(result));
 }
 
 // ---- etcd ----
@@ -353,10 +308,10 @@ class EtcdDirectory::Impl {
   EtcdClient reader_;
   std::optional<Error> failure_;  // of the last question, if it failed
   Clock::time_point next_;        // until then no other is asked
-  uint64_t heard_before_ = 0;     // heard_ then
+  uint64_t answered_before_ = 0;  // answered_ then
 
   // How often the thread has heard etcd, while it has a card to keep there; 0: it has none.
-  std::atomic<uint64_t> heard_{0};
+  std::atomic<uint64_t> answered_{0};
   std::mutex turn_;  // protects what follows: publish() and the thread take turns
   EtcdClient writer_;
   std::optional<HostCard> card_;
@@ -394,7 +349,7 @@ void EtcdDirectory::Impl::publish(const HostCard& card) {
   const std::string former = std::exchange(lease_, "");
   lease_ = put_under_lease(card, deadline());
   card_ = card;
-  ++heard_;
+  ++answered_;
   give_back(former);  // with the card of another host name, which is under it still
   if (!thread_.joinable()) thread_ = run::start_thread("banyan-etcd", [this] { keep(); });
 }
@@ -409,14 +364,14 @@ auto EtcdDirectory::Impl::ask(const Question& question) -> decltype(question(std
   } catch (const Error& error) {
     failure_ = error;
     next_ = Clock::now() + kPauses * (Clock::now() - begin);
-    heard_before_ = heard_;
+    answered_before_ = answered_;
     throw;
   }
 }
 
 bool EtcdDirectory::Impl::is_pause(Clock::time_point now) const {
-  const uint64_t heard = heard_;
-  return now < next_ || (heard > 0 && heard == heard_before_);
+  const uint64_t answered = answered_;
+  return now < next_ || (answered > 0 && answered == answered_before_);
 }
 
 std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
@@ -434,7 +389,7 @@ std::optional<HostCard> EtcdDirectory::Impl::find(const std::string& host) {
 void EtcdDirectory::Impl::leave() {
   const std::lock_guard lock(turn_);
   card_.reset();
-  heard_ = 0;
+  answered_ = 0;
   give_back(std::exchange(lease_, ""));
 }
 
@@ -478,7 +433,7 @@ void EtcdDirectory::Impl::keep_once(const run::Deadline& deadline) {
   if (!card_) return;  // it has left it
   const bool is_there = !lease_.empty() && writer_.keep_alive(lease_, deadline);
   if (!is_there) lease_ = put_under_lease(*card_, deadline);
-  ++heard_;
+  ++answered_;
   if (is_there) return;
   BANYAN_LOG(info) << "the card of this host has been put into etcd anew";
 }

@@ -15,6 +15,7 @@
 #include "banyan/run/join/listener.h"
 #include "banyan/service/cluster/test_etcd.h"
 #include "banyan/service/cluster/test_fake_etcd.h"
+#include "banyan/service/protocol/capability.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {

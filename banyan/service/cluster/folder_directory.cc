@@ -12,6 +12,7 @@
 #include "banyan/base/error.h"
 #include "banyan/run/join/meeting_folder.h"
 #include "banyan/run/system/system_error.h"
+#include "banyan/service/protocol/capability.h"
 
 namespace banyan::service {
 namespace {

@@ -1,11 +1,8 @@
 #include "banyan/service/cluster/host_directory.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
-#include "banyan/base/error.h"
-#include "banyan/run/join/wire.h"
 #include "banyan/run/seal/primitives.h"
 #include "banyan/service/cluster/etcd_directory.h"
 #include "banyan/service/cluster/folder_directory.h"
@@ -45,45 +42,16 @@ std::unique_ptr<HostDirectory> directory_in_etcd(const std::string& url, [[maybe
 
 }  // namespace
 
-std::string in_hexadecimal(const std::string& bytes) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char letter : bytes) {
-    const auto byte = static_cast<uint8_t>(letter);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
-std::optional<std::string> from_hexadecimal(std::string_view text) {
-  std::string bytes;
-  if (text.size() % 2 != 0) return std::nullopt;
-  for (size_t at = 0; at < text.size(); at += 2) {
-    uint8_t byte = 0;
-    const char* const begin = text.data() + at;
-    if (std::from_chars(begin, begin + 2, byte, 16).ptr != begin + 2) return std::nullopt;
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
-}
+// Behind the version.
+template <>
+inline constexpr auto kWireFields<HostCard> =
+    std::tuple{&HostCard::host, &HostCard::incarnation, &HostCard::name,  &HostCard::node,
+               &HostCard::port, &HostCard::addresses,   &HostCard::older, &HostCard::texts};
 
 std::string HostCard::encode() const {
   run::WireWriter writer;
-  writer.text(kVersion)
-      .text(host)
-      .number(incarnation)
-      .text(name)
-      .text(node)
-      .number(port)
-      .number(static_cast<uint32_t>(addresses.size()));
-  for (const std::string& address : addresses) writer.text(address);
-  writer.number(static_cast<uint32_t>(older.size()));
-  for (const OlderDaemon& daemon : older) {
-    writer.number(daemon.incarnation).number(daemon.port).number(static_cast<uint32_t>(daemon.addresses.size()));
-    for (const std::string& address : daemon.addresses) writer.text(address);
-  }
-  writer.number(texts);
+  writer.text(kVersion);
+  put(writer, *this);
   return writer.take();
 }
 
@@ -138,25 +106,11 @@ HostCard HostCard::read(run::WireReader& reader) {
     throw invalid("it is no " + std::string(kVersion) + ": its daemon is of another version, or it is no card");
   }
   HostCard card;
-  card.host = reader.text();
+  take(reader, card);
   constexpr size_t kLongestName = 255;  // as far as handshakes take them
   if (card.host.size() > kLongestName) {
     throw invalid("its host has a name of " + std::to_string(card.host.size()) + " bytes");
   }
-  card.incarnation = reader.number<uint64_t>();
-  card.name = reader.text();
-  card.node = reader.text();
-  card.port = reader.number<uint16_t>();
-  card.addresses.resize(reader.count(sizeof(uint32_t)));
-  for (std::string& address : card.addresses) address = reader.text();
-  card.older.resize(reader.count(sizeof(uint64_t) + sizeof(uint16_t) + sizeof(uint32_t)));
-  for (OlderDaemon& daemon : card.older) {
-    daemon.incarnation = reader.number<uint64_t>();
-    daemon.port = reader.number<uint16_t>();
-    daemon.addresses.resize(reader.count(sizeof(uint32_t)));
-    for (std::string& address : daemon.addresses) address = reader.text();
-  }
-  card.texts = reader.number<uint32_t>();
   return card;
 }
 

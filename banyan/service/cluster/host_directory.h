@@ -12,11 +12,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "banyan/run/join/secret.h"
-#include "banyan/run/join/wire.h"
+#include "banyan/service/protocol/wire_fields.h"
 
 namespace banyan::service {
 
@@ -26,6 +25,9 @@ struct OlderDaemon {
   std::vector<std::string> addresses;
   uint16_t port = 0;
 };
+template <>
+inline constexpr auto kWireFields<OlderDaemon> =
+    std::tuple{&OlderDaemon::incarnation, &OlderDaemon::port, &OlderDaemon::addresses};
 
 struct HostCard {
   // The version of the texts by which sessions of one communicator agree on plans (run/execute/revision.h,
@@ -65,11 +67,6 @@ struct HostCards {
   std::vector<HostCard> cards;                // in ascending order of the hosts
   std::map<std::string, std::string> unread;  // why that of a host cannot be read
 };
-
-// Writes a host's name for files and keys: a host may be called anything, also "../x".
-std::string in_hexadecimal(const std::string& bytes);
-// Nothing for what in_hexadecimal() does not give, such as a file that is being written.
-std::optional<std::string> from_hexadecimal(std::string_view text);
 
 // One thread at a time.
 class HostDirectory {

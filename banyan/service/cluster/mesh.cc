@@ -96,10 +96,10 @@ Mesh::Peer& Mesh::peer_at(const HostCard& daemon, uint64_t round) {
   if (peer) return *peer;
   run::AgentConnections::Events events{
       .received = [this, name](uint32_t, const run::Message& message) { events_.received(name, message.body); },
-      .connected = [this, name](uint32_t) { note_reach(name, true); },
+      .connected = [this, name](uint32_t) { record_reach(name, true); },
       .heard = [](uint32_t) {},
-      .unreachable = [this, name](uint32_t, const std::string&, bool) { note_reach(name, false); },
-      .refused = [this, name](uint32_t) { note_reach(name, false); },
+      .unreachable = [this, name](uint32_t, const std::string&, bool) { record_reach(name, false); },
+      .refused = [this, name](uint32_t) { record_reach(name, false); },
       .dropped =
           [name](uint32_t, size_t waiting) {
             BANYAN_LOG(warning) << "what the daemon of host " << in_quotes(name.host)
@@ -132,7 +132,7 @@ void Mesh::send_to_all(const std::string& host, const std::string& message) {
 void Mesh::send_to(const HostCard& daemon, std::string message) {
   if (name_of(daemon) == name_of(own_)) {
     to_self_.push_back(std::move(message));
-    if (!next_to_self_) next_to_self_ = reactor_.after(milliseconds(0), [this] { hear_self(); });
+    if (!next_to_self_) next_to_self_ = reactor_.after(milliseconds(0), [this] { receive_self(); });
     return;
   }
   Peer& peer = peer_at(daemon);
@@ -173,7 +173,7 @@ bool Mesh::begin_anew(const DaemonName& daemon, uint64_t round, const std::strin
   return false;
 }
 
-void Mesh::hear_self() {
+void Mesh::receive_self() {
   next_to_self_.reset();
   for (const std::string& message : std::exchange(to_self_, {})) events_.received(name_of(own_), message);
 }
@@ -267,7 +267,7 @@ bool Mesh::is_own(const std::string& host) const {
   return host == own_.host && cards_.at(host).incarnation == own_.incarnation;
 }
 
-void Mesh::note_reach(const DaemonName& daemon, bool is_reached) {
+void Mesh::record_reach(const DaemonName& daemon, bool is_reached) {
   const auto found = peers_.find(daemon);
   if (found == peers_.end() || !found->second) return;  // it is being made
   found->second->is_reached = is_reached;

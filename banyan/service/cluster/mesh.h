@@ -81,8 +81,8 @@ class Mesh {
   Peer& peer_at(const HostCard& daemon, uint64_t round = 0);
   void give_up(const DaemonName& daemon);
   bool begin_anew(const DaemonName& daemon, uint64_t round, const std::string& why);
-  void hear_self();
-  void note_reach(const DaemonName& daemon, bool is_reached);
+  void receive_self();
+  void record_reach(const DaemonName& daemon, bool is_reached);
   void look_after(const DaemonName& daemon, std::chrono::milliseconds pause);
   void look(const DaemonName& daemon);
   void drop(const DaemonName& daemon, const std::string& why);

@@ -27,9 +27,9 @@ struct SessionText {
 };
 // The daemon of another rank's host has not let that rank in: the communicator never comes about.
 struct SessionRefusal {
-  std::string communicator;  // as above
-  Error error;               // names the rank that was refused, its host and why
-  uint32_t user = 0;         // of the session that was refused
+  std::string communicator;        // as above
+  Error error{ErrorCode::io, ""};  // names the rank that was refused, its host and why
+  uint32_t user = 0;               // of the session that was refused
 };
 // To the steward: how the calls of a communicator go, and who wants to know its rate.
 struct Activity {

@@ -33,7 +33,7 @@ class Node {
                     [this](const HostCard& card) {
                       if (mesh_) mesh_->meet(card);
                     },
-                .note = [](const std::string&) {}}) {
+                .record = [](const std::string&) {}}) {
     run::Listener listener = run::Listener::on("127.0.0.1");
     card_ = {.host = host,
              .incarnation = incarnation,

@@ -66,13 +66,13 @@ void ClientSide::act(const Speaker& speaker, const OfferRegion& offer) {
   ClientTable& clients = clients_;
   const uint64_t number = speaker.number;
   const auto refuse = [&clients, number, wish = offer.wish](const Error& error) {
-    clients.say_later(number, Refused{.wish = wish, .error = error});
+    clients.send_later(number, Refused{.wish = wish, .error = error});
   };
   const auto place = [&clients, number, wish = offer.wish, refuse](const Client& client, Region looked_at) {
     const auto memory = std::make_shared<Region>(std::move(looked_at));
     client.memory->worker().post([&clients, number, wish, refuse, memory, regions = client.memory] {
       try {
-        clients.say_later(number, RegionPlaced{.wish = wish, .place = regions->regions().offer(std::move(*memory))});
+        clients.send_later(number, RegionPlaced{.wish = wish, .place = regions->regions().offer(std::move(*memory))});
       } catch (const Error& error) {
         refuse(error);
       }
@@ -107,7 +107,7 @@ void ClientSide::act(const Speaker& speaker, const ShowRecord& show) {
                             show, record);
   } catch (const Error& error) {
     core_.events.count_refusal("record");
-    core_.note(*client.account, std::string("the flight record of a rank cannot be shown: ") + error.what());
+    core_.record(*client.account, std::string("the flight record of a rank cannot be shown: ") + error.what());
   }
   if (record.is_open()) close(std::move(record));
 }

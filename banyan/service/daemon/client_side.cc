@@ -1,11 +1,6 @@
 #include "banyan/service/daemon/client_side.h"
 
-#include <sys/random.h>
-
-#include <utility>
-
 #include "banyan/base/utf8.h"
-#include "banyan/run/system/system_error.h"
 #include "banyan/service/share/tenant_label.h"
 
 namespace banyan::service {
@@ -13,13 +8,6 @@ namespace {
 
 // At names of hosts and tenants: some 10 us, as TenantAccount::act counts.
 constexpr double kLooksOfAnAct = 100;
-
-Capability new_capability() {
-  Capability capability;
-  const auto size = static_cast<ssize_t>(capability.size());
-  if (getrandom(capability.data(), capability.size(), 0) != size) throw run::system_error("cannot get random numbers");
-  return capability;
-}
 
 // What it costs to do what a client says, as TenantAccount::act counts.
 double cost_of(const ClientMessage& message) {
@@ -50,7 +38,7 @@ void ClientSide::open_door(run::FileDescriptor door) {
       ClientDoor::Hooks{.came = [this](ClientDoor::Guest guest) { welcome(std::move(guest)); },
                         .turned_away = [this](const std::shared_ptr<TenantAccount>& account,
                                               run::FileDescriptor socket) { closer_for(account)(std::move(socket)); },
-                        .is_short = [this](const std::string& why) { operators_.note_shortage(why); }});
+                        .is_short = [this](const std::string& why) { operators_.record_shortage(why); }});
   door_->open();
 }
 
@@ -68,11 +56,12 @@ void ClientSide::welcome(ClientDoor::Guest guest) {
   Client client;
   client.connection = std::make_unique<ClientConnection>(
       reactor, std::move(guest.socket), std::move(guest.process),
-      ClientConnection::Hooks{.said = [this, number](const ClientMessage& message,
-                                                     Descriptor& descriptor) { receive(number, message, descriptor); },
-                              .gone = [this, number](const std::string& why) { drop(number, why); },
-                              .pause = [this, number] { return pause_of(clients_.at(number)); },
-                              .close = closer_for(guest.account)});
+      ClientConnection::Hooks{
+          .received = [this, number](const ClientMessage& message,
+                                     Descriptor& descriptor) { receive(number, message, descriptor); },
+          .gone = [this, number](const std::string& why) { drop(number, why); },
+          .pause = [this, number] { return pause_of(clients_.at(number)); },
+          .close = closer_for(guest.account)});
   client.account = std::move(guest.account);
   client.charge = std::move(guest.charge);
   client.hello_by = reactor.after(core_.options.hello_time, [this, number] { drop(number, "it has not said hello"); });
@@ -111,8 +100,8 @@ void ClientSide::drop(uint64_t number, const std::string& why) {
   const std::shared_ptr<Client> client = clients_.take_out(number);
   if (!client) return;
   operators_.direct().remove(number);
-  core_.note(*client->account,
-             "process " + std::to_string(client->connection->identity().process) + " has detached: " + why);
+  core_.record(*client->account,
+               "process " + std::to_string(client->connection->identity().process) + " has detached: " + why);
   if (client->hello_by) core_.reactor.cancel(*client->hello_by);
   client->connection->end();
   // Who calls this may be the connection.
@@ -161,18 +150,18 @@ void ClientSide::act(const Speaker& speaker, const Hello& hello) {
 void ClientSide::greet(Client& client, const Hello& hello) {
   if (client.hello_by) core_.reactor.cancel(*std::exchange(client.hello_by, std::nullopt));
   const ClientIdentity& who = client.connection->identity();
-  core_.note(*client.account, "process " + std::to_string(who.process) + " of user " + std::to_string(who.user) +
-                                  " has attached: " + hello.program);
+  core_.record(*client.account, "process " + std::to_string(who.process) + " of user " + std::to_string(who.user) +
+                                    " has attached: " + hello.program);
   client.view = {.host = name_of_host(),
                  .process = static_cast<uint32_t>(who.process),
                  .user = static_cast<uint32_t>(who.user),
                  .program = in_short(hello.program)};
-  client.connection->say(Welcome{.version = kProtocolVersion,
-                                 .host = core_.host,
-                                 .capability = new_capability(),
-                                 .is_crowded = core_.options.is_oversubscribed},
-                         client.memory ? client.memory->event_fd() : -1);
-  if (opener_.is_handing_over()) client.connection->say(Succeeded());
+  client.connection->send(Welcome{.version = kProtocolVersion,
+                                  .host = core_.host,
+                                  .capability = random_bits<Capability>(),
+                                  .is_crowded = core_.options.is_oversubscribed},
+                          client.memory ? client.memory->event_fd() : -1);
+  if (opener_.is_handing_over()) client.connection->send(Succeeded());
 }
 
 // Of all communicators of the user on this host: processes of a job ask for what they share. Is charged by how many
@@ -203,8 +192,8 @@ void ClientSide::act(const Speaker& speaker, const AskHints& ask) {
       [this, number] { return asker_of_hints(number); },
       [&clients, number, wish = ask.wish](HintService::Answer answer) {
         if (answer.refusal)
-          return clients.say_later(number, Refused{.wish = wish, .error = *std::move(answer.refusal)});
-        clients.say_later(number, HintsGiven{.wish = wish, .hints = std::move(answer.hints)});
+          return clients.send_later(number, Refused{.wish = wish, .error = *std::move(answer.refusal)});
+        clients.send_later(number, HintsGiven{.wish = wish, .hints = std::move(answer.hints)});
       });
 }
 

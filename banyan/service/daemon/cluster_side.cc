@@ -1,31 +1,20 @@
 #include "banyan/service/daemon/cluster_side.h"
 
-#include <sys/random.h>
-
 #include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "banyan/fabric/links.h"
-#include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/host_names.h"
-#include "banyan/run/system/system_error.h"
 #include "banyan/service/cluster/reachable_directory.h"
+#include "banyan/service/protocol/capability.h"
 
 namespace banyan::service {
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakeTime{10'000};
-
-uint64_t new_incarnation() {
-  uint64_t incarnation = 0;
-  if (getrandom(&incarnation, sizeof incarnation, 0) != sizeof incarnation) {
-    throw run::system_error("cannot get random numbers");
-  }
-  return incarnation;
-}
 
 // Of what daemons tell each other: by it they agree who may send how much.
 std::optional<uint8_t> own_mark(const std::optional<ClassMarks>& marks) {
@@ -44,15 +33,16 @@ std::unique_ptr<HostDirectory> directory_for(DaemonCore& core) {
 
 }  // namespace
 
-ClusterSide::ClusterSide(DaemonCore& core)
+ClusterSide::ClusterSide(DaemonCore& core, const ClientTable& clients)
     : core_(core),
+      clients_(clients),
       connects_(core.reactor, core.options.secret, core.host, kHandshakeTime, own_mark(core.options.marks)),
       cards_(core.reactor, directory_for(core), name_of_directory(core.options.world),
              CardCache::Hooks{.found =
                                   [this](const HostCard& card) {
                                     if (mesh_) mesh_->meet(card);
                                   },
-                              .note = [this](const std::string& words) { core_.events.warn(words); }}) {}
+                              .record = [this](const std::string& words) { core_.events.warn(words); }}) {}
 
 void ClusterSide::listen() {
   const Daemon::Options& options = core_.options;
@@ -67,7 +57,7 @@ void ClusterSide::listen() {
   listener_ = run::Listener::on(bound);
   if (const auto dscp = own_mark(options.marks)) run::mark_packets(listener_->fd(), *dscp);
   own_ = {.host = core_.host,
-          .incarnation = new_incarnation(),
+          .incarnation = random_bits<uint64_t>(),
           .name = name_of_host(),
           .node = options.node.empty() ? run::host_name() : options.node,
           .addresses = std::move(addresses),
@@ -82,7 +72,7 @@ void ClusterSide::begin(std::optional<OlderDaemon> older, Events events) {
       core_.reactor, connects_, cards_, own_,
       Mesh::Events{.received = events_.received, .lost = [this](const std::string& host, const std::string& why) {
                      if (host == core_.host) return;  // that is told otherwise
-                     core_.events.note("the daemon of host " + in_quotes(host) + " is lost: " + why);
+                     core_.events.record("the daemon of host " + in_quotes(host) + " is lost: " + why);
                    }});
   if (core_.maker.capacities) share_out_links();
   acceptor_.emplace(
@@ -94,14 +84,14 @@ void ClusterSide::begin(std::optional<OlderDaemon> older, Events events) {
 
 void ClusterSide::share_out_links() {
   const Fabric& network = fabric_of(*core_.maker.files).value();
-  steward_.emplace(core_.reactor, cards_, *mesh_, core_.host, Steward::Options{.capacities = core_.capacities()},
-                   [this](const Activity& activity) { routes_->record(activity); });
   routes_.emplace(RouteAdvice::Parts{
       .reactor = core_.reactor,
+      .mesh = *mesh_,
+      .clients = clients_,
       .links = {.bandwidths = fabric::link_bandwidths(network), .cables = fabric::link_cables(network)},
-      .capacities = core_.capacities(),
-      .tell = [this](const std::string& host, const SessionView& view) { mesh_->send_to_all(host, encode(view)); },
-      .rank0 = events_.rank0});
+      .capacities = core_.capacities()});
+  steward_.emplace(core_.reactor, cards_, *mesh_, core_.host, Steward::Options{.capacities = core_.capacities()},
+                   *routes_);
 }
 
 std::optional<std::string> ClusterSide::admit(const run::Greeting& greeting, run::Admitted& connection) {

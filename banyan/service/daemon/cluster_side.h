@@ -12,12 +12,10 @@
 #include <string>
 
 #include "banyan/run/join/acceptor.h"
-#include "banyan/run/join/network.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/service/cluster/card_cache.h"
 #include "banyan/service/cluster/mesh.h"
 #include "banyan/service/daemon/daemon_core.h"
-#include "banyan/service/operate/route_advice.h"
 #include "banyan/service/operate/steward_link.h"
 
 namespace banyan::service {
@@ -28,10 +26,9 @@ class ClusterSide {
     std::function<void(const DaemonName& from, const std::string& message)> received;
     // A caller that is no daemon: as run::Acceptor.
     std::function<std::optional<std::string>(const run::Greeting& greeting, run::Admitted& connection)> admit;
-    std::function<std::optional<RouteAdvice::Place>(const std::string& communicator)> rank0;  // as in RouteAdvice
   };
-  // `core` outlives it.
-  explicit ClusterSide(DaemonCore& core);
+  // `core` outlives it; `clients` does not, but is there from begin() until the reactor ends.
+  ClusterSide(DaemonCore& core, const ClientTable& clients);
 
   // Listens for other daemons, and takes no call yet. Once. Throws Error{io}.
   void listen();
@@ -68,14 +65,15 @@ class ClusterSide {
   void share_out_links();
 
   DaemonCore& core_;
+  const ClientTable& clients_;
   run::OutgoingConnects connects_;
   CardCache cards_;
   Events events_;
   HostCard own_;
   std::optional<run::Listener> listener_;  // until begin()
   std::optional<Mesh> mesh_;
-  std::optional<StewardLink> steward_;  // none without a fabric
-  std::optional<RouteAdvice> routes_;   // the same
+  std::optional<RouteAdvice> routes_;   // none without a fabric
+  std::optional<StewardLink> steward_;  // the same
   std::optional<run::Acceptor> acceptor_;
 };
 

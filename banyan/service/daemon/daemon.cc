@@ -1,15 +1,12 @@
 #include "banyan/service/daemon/daemon.h"
 
 #include <algorithm>
-#include <chrono>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "banyan/run/record/log.h"
 #include "banyan/service/cluster/mesh_messages.h"
 #include "banyan/service/daemon/upgrade.h"
-#include "banyan/service/session/worker_watch.h"
+#include "banyan/service/session/workers.h"
 
 namespace banyan::service {
 namespace {
@@ -20,23 +17,18 @@ constexpr std::chrono::seconds kSweep{1};
 }  // namespace
 
 // Composes the parts. Each knows those above it, and ends before them, and the workers, which begin last and end first.
-class Daemon::Impl {
- public:
+// Composes the parts. Each knows those above it alone, and ends before them.
+struct Daemon::Impl {
   Impl(Options options, HandedSockets sockets, Predecessor* predecessor);
   ~Impl() { upgrade_.unlink(); }
 
-  void run();
-  void stop() { core_.reactor.stop(); }
-  void reload_rules(Reloaded done);
-  void watch_workers(std::chrono::microseconds patience, std::function<void()> alive);
-  Places places() const;
-
- private:
+  std::string reload_rules();
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   void receive(const DaemonName& from, const std::string& message);
 
   DaemonCore core_;
   ClusterSide cluster_;
+  ClientTable clients_;
   SessionOpener opener_;
   OperatorSide operators_;
   ClientSide programs_;
@@ -46,8 +38,9 @@ class Daemon::Impl {
 
 Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predecessor)
     : core_(std::move(options)),
-      cluster_(core_),
-      opener_(core_, cluster_),
+      cluster_(core_, clients_),
+      clients_(core_.reactor),
+      opener_(core_, cluster_, clients_),
       operators_(core_, opener_, workers_),
       programs_(core_, opener_, operators_, workers_),
       upgrade_(opener_, operators_, programs_, std::move(sockets)),
@@ -59,53 +52,33 @@ Daemon::Impl::Impl(Options options, HandedSockets sockets, Predecessor* predeces
   cluster_.begin(
       std::move(older),
       {.received = [this](const DaemonName& from, const std::string& message) { receive(from, message); },
-       .admit = [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); },
-       .rank0 = [this](const std::string& communicator) { return opener_.clients().rank0_of(communicator); }});
-  operators_.begin([this](HostOperations::Host::Upgraded done) { upgrade_.begin(std::move(done)); });
+       .admit = [this](const run::Greeting& greeting, run::Admitted& admitted) { return admit(greeting, admitted); }});
+  operators_.begin([this](HostOperations::Upgraded done) { upgrade_.begin(std::move(done)); });
   upgrade_.open_operators();
   operators_.serve(upgrade_.sockets());
   core_.every(kSweep, [this] {
     opener_.sessions().sweep();
     upgrade_.end_if_idle();
     core_.threads->go_on();
-    operators_.tell_state();
+    operators_.report_state();
   });
   programs_.open_door(copy_of(upgrade_.sockets().tenants));
   if (predecessor != nullptr) predecessor->serve(cluster_.own());
   for (const std::string& each : core_.rules.warnings()) core_.events.warn(each);
 }
 
-void Daemon::Impl::run() {
-  core_.reactor.run([](const Error& error) { BANYAN_LOG(warning) << "the service goes on after: " << error.what(); });
-}
-
-void Daemon::Impl::reload_rules(Reloaded done) {
-  core_.reactor.mailbox()->post([this, done = std::move(done)] {
-    const std::string refusal = opener_.reload_rules();
-    if (done) done(refusal);
-  });
-}
-
-Daemon::Places Daemon::Impl::places() const {
-  const HandedSockets& sockets = upgrade_.sockets();
-  return {
-      .tenants = place_of(sockets.tenants), .operators = place_of(sockets.operators), .http = place_of(sockets.http)};
-}
-
-void Daemon::Impl::watch_workers(std::chrono::microseconds patience, std::function<void()> alive) {
-  const auto watches = std::make_shared<std::vector<WorkerWatch>>();  // kept by the task that looks at them
-  for (size_t number = 0; number < workers_.size(); ++number) {
-    const std::string name = workers_.size() == 1 ? "the worker's thread"
-                                                  : "the thread of worker " + std::to_string(number + 1) + " of " +
-                                                        std::to_string(workers_.size());
-    watches->emplace_back(name,
-                          [&worker = workers_[number]](std::function<void()> task) { worker.post(std::move(task)); });
+// Returns why the old ones stay, or nothing.
+std::string Daemon::Impl::reload_rules() {
+  try {
+    core_.rules.reload();
+  } catch (const Error& error) {
+    core_.events.warn(std::string("the rules stay as they are, since the new ones cannot be used: ") + error.what());
+    return error.what();
   }
-  core_.every(patience / 2, [this, watches, alive = std::move(alive)] {
-    const auto hung = std::count_if(watches->begin(), watches->end(),
-                                    [now = core_.reactor.now()](WorkerWatch& watch) { return !watch.look(now); });
-    if (hung == 0) alive();
-  });
+  core_.events.record("rules of version " + std::to_string(core_.rules.rules().version()) + " are in force");
+  for (const std::string& each : core_.rules.warnings()) core_.events.warn(each);
+  core_.rules.grant_anew(clients_);
+  return {};
 }
 
 std::optional<std::string> Daemon::Impl::admit(const run::Greeting& greeting, run::Admitted& connection) {
@@ -119,9 +92,9 @@ void Daemon::Impl::receive(const DaemonName& from, const std::string& message) {
   try {
     const MeshMessage said = decode_mesh_message(message);
     if (const auto* const text = std::get_if<SessionText>(&said)) {
-      sessions.hear(*text);
+      sessions.receive(*text);
     } else if (const auto* const refusal = std::get_if<SessionRefusal>(&said)) {
-      sessions.hear(*refusal);
+      sessions.receive(*refusal);
     } else if (const auto* const rate = std::get_if<SessionRate>(&said)) {
       sessions.set_rate(*rate);
     } else if (const auto* const question = std::get_if<OperatorQuestion>(&said)) {
@@ -146,12 +119,43 @@ Daemon::Daemon(Options options, HandedSockets sockets)
 Daemon::Daemon(Options options, std::shared_ptr<Predecessor> predecessor)
     : impl_(std::make_unique<Impl>(std::move(options), HandedSockets(), predecessor.get())) {}
 Daemon::~Daemon() = default;
-void Daemon::run() { impl_->run(); }
-void Daemon::stop() { impl_->stop(); }
-Daemon::Places Daemon::places() const { return impl_->places(); }
-void Daemon::reload_rules(Reloaded done) { impl_->reload_rules(std::move(done)); }
+
+void Daemon::run() {
+  impl_->core_.reactor.run(
+      [](const Error& error) { BANYAN_LOG(warning) << "the service goes on after: " << error.what(); });
+}
+
+void Daemon::stop() { impl_->core_.reactor.stop(); }
+
+void Daemon::reload_rules(Reloaded done) {
+  impl_->core_.reactor.mailbox()->post([impl = impl_.get(), done = std::move(done)] {
+    const std::string refusal = impl->reload_rules();
+    if (done) done(refusal);
+  });
+}
+
+Daemon::Places Daemon::places() const {
+  const HandedSockets& sockets = impl_->upgrade_.sockets();
+  return {
+      .tenants = place_of(sockets.tenants), .operators = place_of(sockets.operators), .http = place_of(sockets.http)};
+}
+
 void Daemon::watch_workers(std::chrono::microseconds patience, std::function<void()> alive) {
-  impl_->watch_workers(patience, std::move(alive));
+  DaemonCore& core = impl_->core_;
+  Workers& workers = impl_->workers_;
+  const auto watches = std::make_shared<std::vector<WorkerWatch>>();  // kept by the task that looks at them
+  for (size_t number = 0; number < workers.size(); ++number) {
+    const std::string name = workers.size() == 1 ? "the worker's thread"
+                                                 : "the thread of worker " + std::to_string(number + 1) + " of " +
+                                                       std::to_string(workers.size());
+    watches->emplace_back(name,
+                          [&worker = workers[number]](std::function<void()> task) { worker.post(std::move(task)); });
+  }
+  core.every(patience / 2, [&core, watches, alive = std::move(alive)] {
+    const auto hung = std::count_if(watches->begin(), watches->end(),
+                                    [now = core.reactor.now()](WorkerWatch& watch) { return !watch.look(now); });
+    if (hung == 0) alive();
+  });
 }
 
 }  // namespace banyan::service

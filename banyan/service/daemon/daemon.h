@@ -21,9 +21,9 @@
 
 #include "banyan/compose/planner.h"
 #include "banyan/run/join/secret.h"
-#include "banyan/service/daemon/handed_sockets.h"
+#include "banyan/service/daemon/door.h"
 #include "banyan/service/daemon/user_names.h"
-#include "banyan/service/http/host_names.h"
+#include "banyan/service/http/server.h"
 #include "banyan/service/session/tenant_quota.h"
 #include "banyan/service/share/class_marks.h"
 
@@ -104,11 +104,11 @@ class Daemon {
   using Reloaded = std::function<void(const std::string& refusal)>;
   void reload_rules(Reloaded done = {});
   // Calls `alive` on the thread of run(), at once and twice in `patience`, while all workers come round in that time
-  // (worker_watch.h). Before run().
+  // (workers.h). Before run().
   void watch_workers(std::chrono::microseconds patience, std::function<void()> alive);
 
  private:
-  class Impl;
+  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

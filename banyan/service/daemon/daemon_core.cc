@@ -7,7 +7,6 @@
 
 #include "banyan/fabric/links.h"
 #include "banyan/run/join/endpoint_record.h"
-#include "banyan/run/join/network.h"
 #include "banyan/run/system/host_names.h"
 
 namespace banyan::service {
@@ -49,9 +48,9 @@ void DaemonCore::every(std::chrono::microseconds pause, const std::function<void
   reactor.after({}, [this, pause, task] { go_on(reactor, pause, task); });
 }
 
-void DaemonCore::note(TenantAccount& account, std::string words) {
-  words = account.note(reactor.now().time_since_epoch(), std::move(words));
-  if (!words.empty()) events.note(std::move(words));
+void DaemonCore::record(TenantAccount& account, std::string words) {
+  words = account.record(reactor.now().time_since_epoch(), std::move(words));
+  if (!words.empty()) events.record(std::move(words));
 }
 
 void DaemonCore::wait_for_address(const std::string& address) const {

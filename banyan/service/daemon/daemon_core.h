@@ -36,8 +36,8 @@ struct DaemonCore {
 
   // Has `task` done at once and after every `pause`.
   void every(std::chrono::microseconds pause, const std::function<void()>& task);
-  // An event that a program has caused: its account pays for it (TenantAccount::note).
-  void note(TenantAccount& account, std::string words);
+  // An event that a program has caused: its account pays for it (TenantAccount::record).
+  void record(TenantAccount& account, std::string words);
   // Asks whoever started the daemon to wait until an interface of this host has the address.
   void wait_for_address(const std::string& address) const;
   // Bytes per second of payload by link; empty: no fabric is known.

@@ -11,7 +11,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <string>
 
 #include "banyan/base/error.h"
 #include "banyan/run/join/listener.h"

@@ -34,15 +34,15 @@ OperatorSide::OperatorSide(DaemonCore& core, SessionOpener& opener, Workers& wor
       began_(core.reactor.now()),
       operations_({.reactor = core.reactor,
                    .workers = workers,
+                   .clients = opener.clients(),
                    .rules = core.rules,
                    .events = core.events,
-                   .files = core.maker.files,
-                   .capacities = core.capacities(),
-                   .carried = core.maker.carried,
-                   .ways = core.maker.ways},
-                  *this) {}
+                   .maker = core.maker,
+                   .slow_links = replans_,
+                   .describe = [this] { return describe(); },
+                   .upgrade = [this](HostOperations::Upgraded done) { upgrade_(std::move(done)); }}) {}
 
-void OperatorSide::begin(std::function<void(Upgraded done)> upgrade) {
+void OperatorSide::begin(std::function<void(HostOperations::Upgraded done)> upgrade) {
   upgrade_ = std::move(upgrade);
   host_answers_.emplace(HostAnswers::Parts{
       .timers = core_.reactor,
@@ -51,7 +51,7 @@ void OperatorSide::begin(std::function<void(Upgraded done)> upgrade) {
       .older = [this] { return cluster_.older(); },
       .ask = [this](const DaemonName& daemon,
                     const OperatorQuestion& question) { cluster_.mesh().send_to_one(daemon, encode(question)); },
-      .note = [this](const std::string& words) { core_.events.note(words); }});
+      .record = [this](const std::string& words) { core_.events.record(words); }});
   obey();
   api_.emplace(OperatorApi::Parts{.reactor = core_.reactor,
                                   .cards = cluster_.cards(),
@@ -63,6 +63,7 @@ void OperatorSide::begin(std::function<void(Upgraded done)> upgrade) {
     slow_links_.emplace(SlowLinkWatch::Parts{.reactor = core_.reactor,
                                              .operators = *api_,
                                              .events = core_.events,
+                                             .replans = replans_,
                                              .may_act = [this] { return core_.rules.rules().replans_alone(); },
                                              .is_steward = [this] { return cluster_.steward_host() == core_.host; }});
   }
@@ -115,14 +116,6 @@ void OperatorSide::receive(const DaemonName& from, const OperatorAnswer& answer)
   if (from == cluster_.older()) host_answers_->receive(answer);
 }
 
-void OperatorSide::has_replanned(const SlowLinkReplans::Rates& rates) {
-  if (slow_links_) slow_links_->record(rates);
-}
-
-void OperatorSide::operator_said(const std::string& link) {
-  if (slow_links_) slow_links_->leave(link);
-}
-
 HostView OperatorSide::describe() {
   const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
   const run::DescriptorUse descriptors = run::descriptor_use();
@@ -132,7 +125,7 @@ HostView OperatorSide::describe() {
                 .node = core_.maker.capacities ? cluster_.own().node : "",
                 .version = BANYAN_VERSION,
                 .up_seconds = seconds(core_.reactor.now() - began_),
-                .is_draining = opener_.is_draining(),
+                .is_draining = core_.rules.is_draining(),
                 .obeys = obedience_->hosts(),
                 .rules_version = core_.rules.rules().version(),
                 .clients = static_cast<uint32_t>(opener_.clients().clients().size()),
@@ -173,7 +166,7 @@ std::vector<FindingView> OperatorSide::troubles() const {
   return troubles;
 }
 
-void OperatorSide::note_shortage(const std::string& why) {
+void OperatorSide::record_shortage(const std::string& why) {
   EventLog& events = core_.events;
   const run::Reactor::TimePoint now = core_.reactor.now();
   events.count_refusal("descriptors");
@@ -181,14 +174,14 @@ void OperatorSide::note_shortage(const std::string& why) {
   shortage_ = {.at = now, .why = why};
 }
 
-void OperatorSide::tell_state() {
+void OperatorSide::report_state() {
   if (!core_.options.tell || opener_.is_handing_over()) return;
   const std::string& directory = cluster_.cards().trouble();
-  std::string state = opener_.is_draining() ? "draining" : Daemon::kServing;
+  std::string state = core_.rules.is_draining() ? "draining" : Daemon::kServing;
   if (!core_.rules.refusal().empty()) state += " by the old rules: " + core_.rules.refusal();
   if (!directory.empty()) state += "; " + directory;
-  if (state != told_state_) core_.options.tell(state);
-  told_state_ = std::move(state);
+  if (state != reported_state_) core_.options.tell(state);
+  reported_state_ = std::move(state);
 }
 
 }  // namespace banyan::service

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,13 +22,13 @@
 
 namespace banyan::service {
 
-class OperatorSide : private HostOperations::Host {
+class OperatorSide {
  public:
   // All but the workers outlive it. These begin after it and end before it: only in between are they used.
   OperatorSide(DaemonCore& core, SessionOpener& opener, Workers& workers);
 
   // Answers other daemons, and hints, from now on. Once the cluster has begun.
-  void begin(std::function<void(Upgraded done)> upgrade);
+  void begin(std::function<void(HostOperations::Upgraded done)> upgrade);
   // Serves operators at copies of these sockets, where they are open. Once, after begin().
   void serve(const HandedSockets& sockets);
   // Requests are let in, or wait; or their sockets are left to a newer daemon.
@@ -47,23 +46,16 @@ class OperatorSide : private HostOperations::Host {
   DirectRanks& direct() { return direct_; }
   // A program was not let in, since descriptors (or memory of the kernel) are short. One event for each time that it
   // begins.
-  void note_shortage(const std::string& why);
+  void record_shortage(const std::string& why);
   // Tells whoever has started the daemon how it does, where that is new (Daemon::Options::tell).
-  void tell_state();
+  void report_state();
 
  private:
   struct Shortage {
     run::Reactor::TimePoint at;
     std::string why;
   };
-  std::vector<KnownSession> sessions() override { return opener_.clients().known_sessions(); }
-  std::vector<std::shared_ptr<WorkerClient>> clients() override { return opener_.clients().attached(); }
-  HostView describe() override;
-  void drain(bool drains) override { opener_.drain(drains); }
-  void upgrade(Upgraded done) override { upgrade_(std::move(done)); }
-  void rules_changed() override { opener_.tell_terms(); }
-  void has_replanned(const SlowLinkReplans::Rates& rates) override;
-  void operator_said(const std::string& link) override;
+  HostView describe();
   std::vector<FindingView> troubles() const;
   void obey();
 
@@ -71,11 +63,12 @@ class OperatorSide : private HostOperations::Host {
   ClusterSide& cluster_;
   SessionOpener& opener_;
   Workers& workers_;
-  std::function<void(Upgraded done)> upgrade_;
+  std::function<void(HostOperations::Upgraded done)> upgrade_;
   const run::Reactor::TimePoint began_;
   DirectRanks direct_;
   std::optional<Shortage> shortage_;  // the last one
-  std::string told_state_ = Daemon::kServing;
+  std::string reported_state_ = Daemon::kServing;
+  SlowLinkReplans replans_;
   HostOperations operations_;
   std::optional<HostAnswers> host_answers_;
   std::optional<Obedience> obedience_;

@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <string_view>
 
@@ -110,7 +109,7 @@ std::optional<std::chrono::microseconds> asked_patience() {
 }
 
 // Where nobody listens any more, nobody is to be told.
-void tell(const std::string& state) {
+void notify(const std::string& state) {
   if (const int answer = sd_notify(0, state.c_str()); answer < 0) {
     BANYAN_LOG(warning) << "systemd cannot be told " << in_quotes(state) << ": " << std::strerror(-answer);
   }
@@ -139,7 +138,7 @@ void ServiceManager::keep(const std::string& path, const run::FileDescriptor& so
 }
 
 void ServiceManager::forget_rest() {
-  for (const auto& [name, socket] : stored_) tell("FDSTOREREMOVE=1\nFDNAME=" + name);
+  for (const auto& [name, socket] : stored_) notify("FDSTOREREMOVE=1\nFDNAME=" + name);
   stored_.clear();
 }
 
@@ -148,29 +147,29 @@ bool ServiceManager::is_there() const {
   return socket != nullptr && *socket != '\0';
 }
 
-void ServiceManager::status(const std::string& status) const { tell("STATUS=" + status); }
+void ServiceManager::status(const std::string& status) const { notify("STATUS=" + status); }
 
 void ServiceManager::waiting(const std::string& status) const {
-  tell("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=" + status);
+  notify("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=" + status);
 }
 
-void ServiceManager::ready(const std::string& status) const { tell("READY=1\nSTATUS=" + status); }
+void ServiceManager::ready(const std::string& status) const { notify("READY=1\nSTATUS=" + status); }
 
 // The time is that of the clock by which systemd tells whether a READY=1 is of before.
 void ServiceManager::reloading(const std::string& status) const {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const auto microseconds = uint64_t(now.tv_sec) * 1'000'000 + uint64_t(now.tv_nsec) / 1'000;
-  tell("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(microseconds) + "\nSTATUS=" + status);
+  notify("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(microseconds) + "\nSTATUS=" + status);
 }
 
 void ServiceManager::stopping() const {
-  for (const std::string& name : kept_) tell("FDSTOREREMOVE=1\nFDNAME=" + name);
-  tell("STOPPING=1\nSTATUS=stopping");
+  for (const std::string& name : kept_) notify("FDSTOREREMOVE=1\nFDNAME=" + name);
+  notify("STOPPING=1\nSTATUS=stopping");
 }
 
-void ServiceManager::is_now(int process) const { tell("MAINPID=" + std::to_string(process)); }
+void ServiceManager::is_now(int process) const { notify("MAINPID=" + std::to_string(process)); }
 
-void ServiceManager::alive() const { tell("WATCHDOG=1"); }
+void ServiceManager::alive() const { notify("WATCHDOG=1"); }
 
 }  // namespace banyan::service

@@ -2,7 +2,7 @@
 //
 // Sockets come by the name that their unit gives them (FileDescriptorName=): tenants, operators, http. Messages go to
 // the socket that NOTIFY_SOCKET names; where nobody has set that, they go nowhere, and cost nothing. With WatchdogSec=
-// in the unit, systemd ends a daemon of which it has not heard alive() for that long (worker_watch.h).
+// in the unit, systemd ends a daemon of which it has not heard alive() for that long (workers.h).
 //
 // Sockets at paths of the daemon's own, which systemd did not hand over, are given to its store (FDSTORE=1): when the
 // daemon crashes, systemd hands them to the next process, and whoever connects meanwhile waits and is not refused. They
@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "banyan/service/daemon/handed_sockets.h"
+#include "banyan/service/daemon/door.h"
 
 namespace banyan::service {
 

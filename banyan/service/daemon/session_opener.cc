@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/run/agent/lane_connector.h"
 #include "banyan/run/record/log.h"
 #include "banyan/service/session/peer_cards.h"
@@ -15,52 +16,16 @@ namespace {
 // All sessions of a communicator say the same to each other's daemons.
 constexpr uint64_t kGroup = 1;
 
-// For the session of this number, on its worker's thread.
 OpenSessions::Doors doors_of(const Client& client, const SessionOpening& opening) {
-  const auto on_session = [number = opening.wish.session, memory = client.memory](const auto& act) {
-    memory->worker().post([number, memory, act] {
-      Session* const session = memory->find(number);
-      if (session == nullptr) return;
-      act(*session);
-      memory->rouse(number);
-    });
-  };
+  const SessionPlace place{.memory = client.memory, .number = opening.wish.session};
   return {
       .lanes = opening.lanes,
-      .hear = [on_session](const std::string& text) { on_session([text](Session& session) { session.hear(text); }); },
-      .set_rate = [on_session](uint64_t rate) { on_session([rate](Session& session) { session.set_rate(rate); }); },
-      .fail = [on_session](const Error& why) { on_session([why](Session& session) { session.fail(why); }); }};
+      .receive = [place](const std::string& text) { place.act([text](Session& session) { session.receive(text); }); },
+      .set_rate = [place](uint64_t rate) { place.act([rate](Session& session) { session.set_rate(rate); }); },
+      .fail = [place](const Error& why) { place.act([why](Session& session) { session.fail(why); }); }};
 }
 
 }  // namespace
-
-// ---- Rules ----
-
-std::string SessionOpener::reload_rules() {
-  try {
-    core_.rules.reload();
-  } catch (const Error& error) {
-    core_.events.warn(std::string("the rules stay as they are, since the new ones cannot be used: ") + error.what());
-    return error.what();
-  }
-  core_.events.note("rules of version " + std::to_string(core_.rules.rules().version()) + " are in force");
-  for (const std::string& each : core_.rules.warnings()) core_.events.warn(each);
-  tell_terms();
-  return {};
-}
-
-void SessionOpener::tell_terms() {
-  clients_.each_session([this](const Client& client, uint32_t number, const ClientSession& session) {
-    client.memory->worker().post([number, memory = client.memory,
-                                  grant = core_.rules.grant(session.subject, session.tenant),
-                                  calls = core_.rules.grants_of_calls(session.subject, session.tenant)] {
-      Session* const found = memory->find(number);
-      if (found == nullptr) return;
-      found->set_terms(grant, calls);
-      memory->rouse(number);
-    });
-  });
-}
 
 void SessionOpener::hand_over(bool hands_over) {
   is_handing_over_ = hands_over;
@@ -120,14 +85,14 @@ void SessionOpener::open(uint64_t number, Client& client, const OpenSession& wis
     cluster_.cards().look(wish.hosts, [this, opening] { plan(opening); });
   } catch (const Error& error) {
     core_.events.count_refusal("session");
-    if (is_possible) tell_refusal(wish, error, client.view.user);
-    client.connection->say(Refused{.wish = wish.wish, .error = error});
+    if (is_possible) send_refusal(wish, error, client.view.user);
+    client.connection->send(Refused{.wish = wish.wish, .error = error});
   }
 }
 
 // Those of its communicator that are on their way, or wait for it, need not wait in vain. They are told before the
 // client is, whose end they hear of otherwise first.
-void SessionOpener::tell_refusal(const OpenSession& wish, const Error& error, uint32_t user) {
+void SessionOpener::send_refusal(const OpenSession& wish, const Error& error, uint32_t user) {
   const OpenSessions::Key key = OpenSessions::key_of(wish);
   // It may ask once more: of a newer daemon, or when the daemons of other hosts are known.
   const bool may_come_again = error.code() == ErrorCode::peer_lost || error.code() == ErrorCode::not_found;
@@ -161,8 +126,8 @@ void SessionOpener::refuse(const Opening& opening, const Error& error) {
   const Client& client = clients_.at(opening.client);
   core_.events.count_refusal("session");
   take_back(opening);
-  tell_refusal(wish, error, client.view.user);
-  client.connection->say(Refused{.wish = wish.wish, .error = error});
+  send_refusal(wish, error, client.view.user);
+  client.connection->send(Refused{.wish = wish.wish, .error = error});
 }
 
 // As if it had never been wished for.
@@ -229,6 +194,7 @@ void SessionOpener::open_planned(const std::shared_ptr<Opening>& opening) {
     closing->second.push_back(opening);
     return;
   }
+  CHECK(!session->is_open) << "rank " << session->key.second;
   const Client& client = clients_.at(opening->client);
   try {
     if (opening->failure) throw Error(*opening->failure);
@@ -248,7 +214,7 @@ void SessionOpener::grant(const Client& client, ClientSession& session, SessionO
   session.subject.communicator = wish.name;
   for (const HostCard& card : opening.cards) session.subject.hosts.push_back(card.name);
   opening.tenant = session.tenant = client.tenant_called(wish.tenant);
-  if (is_draining_) {
+  if (core_.rules.is_draining()) {
     throw Error(ErrorCode::invalid_usage, "the operator drains this host; no communicators are opened here");
   }
   opening.grant = core_.rules.grant(session.subject, session.tenant);
@@ -296,32 +262,32 @@ void SessionOpener::open_on_worker(const std::shared_ptr<Opening>& opening, Work
   const OpenSession& wish = session.wish;
   const uint64_t number = opening->client;
   SessionHooks hooks;
-  hooks.tell_all = teller_of(wish, session.client.user);
+  hooks.send_to_all = sender_of(wish, session.client.user);
   hooks.report = [this](const Activity& activity) {
     core_.reactor.mailbox()->post([this, activity] { cluster_.report(activity); });
   };
   hooks.failed = [this, number, session = wish.session, account = session.account,
                   who = "rank " + std::to_string(wish.rank) + " of " + in_quotes(wish.name)](const Error& error) {
-    clients_.say_later(number, SessionFailed{.session = session, .error = error});
+    clients_.send_later(number, SessionFailed{.session = session, .error = error});
     core_.reactor.mailbox()->post(
-        [this, account, who, why = std::string(error.what())] { core_.note(*account, who + " failed: " + why); });
+        [this, account, who, why = std::string(error.what())] { core_.record(*account, who + " failed: " + why); });
   };
   try {
     memory.add(wish.session, core_.maker.make(session, memory.regions(), std::move(hooks)));
-    clients_.say_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});
+    clients_.send_later(number, SessionOpened{.wish = wish.wish, .means = "TCP"});
   } catch (const Error& error) {
     // Its end is a message to the lanes, which therefore last until the next one.
     session.connector.reset();
     core_.reactor.mailbox()->post([this, opening, error] {
       take_back(*opening);
-      tell_refusal(opening->session.wish, error, opening->session.client.user);
+      send_refusal(opening->session.wish, error, opening->session.client.user);
     });
-    clients_.say_later(number, Refused{.wish = wish.wish, .error = error});
+    clients_.send_later(number, Refused{.wish = wish.wish, .error = error});
   }
 }
 
 // To be called from a worker's thread.
-std::function<void(const std::string&)> SessionOpener::teller_of(const OpenSession& open, uint32_t user) {
+std::function<void(const std::string&)> SessionOpener::sender_of(const OpenSession& open, uint32_t user) {
   return [this, communicator = OpenSessions::key_of(open).first, members = members_of(open),
           user](const std::string& text) {
     core_.reactor.mailbox()->post([this, communicator, members, text, user] {

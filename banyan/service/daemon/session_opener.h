@@ -7,6 +7,10 @@
 // A session that is refused tells the other ranks of its communicator, which would wait in vain. None is opened while
 // the operator drains this host, or once a newer daemon takes the place of this one.
 //
+// 1. A wish is answered once, unless its client has gone or has closed the session before.
+// 2. A session is opened once for each wish, and its quotas are charged from the wish on until it ends.
+// 3. Two sessions of one key are never open here at a time.
+//
 // On the reactor's thread, unless a function says otherwise.
 #pragma once
 
@@ -17,17 +21,17 @@
 #include <string>
 #include <vector>
 
-#include "banyan/service/daemon/client_table.h"
 #include "banyan/service/daemon/cluster_side.h"
-#include "banyan/service/session/open_sessions.h"
+#include "banyan/service/session/client_table.h"
 #include "banyan/service/session/session_opening.h"
 
 namespace banyan::service {
 
 class SessionOpener {
  public:
-  // Both outlive it.
-  SessionOpener(DaemonCore& core, ClusterSide& cluster) : core_(core), cluster_(cluster), clients_(core.reactor) {}
+  // All outlive it.
+  SessionOpener(DaemonCore& core, ClusterSide& cluster, ClientTable& clients)
+      : core_(core), cluster_(cluster), clients_(clients) {}
 
   // A client's wishes; it has said hello. The client is told how they go.
   void open(uint64_t number, Client& client, const OpenSession& wish);
@@ -42,13 +46,6 @@ class SessionOpener {
   OpenSessions& sessions() { return sessions_; }
   uint64_t opened() const { return opened_; }  // so far
 
-  // Reads the rules again. Returns why the old ones stay, or nothing.
-  std::string reload_rules();
-  // Sessions that are open get what the rules grant now.
-  void tell_terms();
-
-  void drain(bool drains) { is_draining_ = drains; }
-  bool is_draining() const { return is_draining_; }
   // Sessions are the newer daemon's to open, or are not any more.
   void hand_over(bool hands_over);
   bool is_handing_over() const { return is_handing_over_; }
@@ -61,7 +58,7 @@ class SessionOpener {
     std::optional<Error> failure;
   };
   ClientSession* session_of(const Opening& opening);
-  void tell_refusal(const OpenSession& wish, const Error& error, uint32_t user);
+  void send_refusal(const OpenSession& wish, const Error& error, uint32_t user);
   void refuse(const Opening& opening, const Error& error);
   void take_back(const Opening& opening);
   std::vector<HostCard> cards_of(const OpenSession& open) const;
@@ -70,14 +67,14 @@ class SessionOpener {
   void grant(const Client& client, ClientSession& session, SessionOpening& opening) const;
   void connect(Opening& opening, const Client& client, ClientSession& session);
   void open_on_worker(const std::shared_ptr<Opening>& opening, WorkerClient& memory);
-  std::function<void(const std::string& text)> teller_of(const OpenSession& open, uint32_t user);
+  std::function<void(const std::string& text)> sender_of(const OpenSession& open, uint32_t user);
 
   DaemonCore& core_;
   ClusterSide& cluster_;
-  ClientTable clients_;
+  ClientTable& clients_;
   OpenSessions sessions_;
   uint64_t next_mark_ = 1, opened_ = 0;
-  bool is_draining_ = false, is_handing_over_ = false;
+  bool is_handing_over_ = false;
   // Sessions that their workers have still to let go of; those that are to be opened then, in their place.
   std::map<OpenSessions::Key, std::vector<std::shared_ptr<Opening>>> closing_;
 };

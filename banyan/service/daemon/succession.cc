@@ -13,9 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "banyan/base/error.h"
 #include "banyan/run/join/deadline.h"
-#include "banyan/run/join/wire.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/system_error.h"
 #include "banyan/service/protocol/messages.h"
@@ -44,23 +42,6 @@ void send(int socket, const std::string& bytes, int descriptor = -1) {
     poll(&waited, 1, kPatience);
   }
   throw Error(ErrorCode::io, "the other daemon reads nothing");
-}
-
-std::string told(const OlderDaemon& daemon) {
-  run::WireWriter writer;
-  writer.text("older").number(daemon.incarnation).number(daemon.port);
-  writer.number(static_cast<uint32_t>(daemon.addresses.size()));
-  for (const std::string& address : daemon.addresses) writer.text(address);
-  return writer.take();
-}
-
-OlderDaemon older_from(run::WireReader& reader) {
-  OlderDaemon daemon;
-  daemon.incarnation = reader.number<uint64_t>();
-  daemon.port = reader.number<uint16_t>();
-  daemon.addresses.resize(reader.count(sizeof(uint32_t)));
-  for (std::string& address : daemon.addresses) address = reader.text();
-  return daemon;
 }
 
 // What systemd has said of this process is not true of the next one.
@@ -139,7 +120,7 @@ Inheritance Predecessor::take_over() {
                   "a daemon that was here before it still has communicators; upgrade again "
                   "when that one has ended");
     }
-    if (kind == "older") given.older.daemon = older_from(reader);
+    if (kind == "older") take(reader, given.older.daemon);
     if (kind == "session") {
       const std::string communicator = reader.text();
       for (const uint32_t rank : reader.ranks()) given.older.sessions.insert({communicator, rank});
@@ -175,7 +156,7 @@ Successor::Successor(run::Reactor& reactor, const std::string& program, const st
   // Were it the child's number already, dup2 would leave it to be closed.
   if (far.get() == kChildsSocket) far = run::FileDescriptor(fcntl(far.get(), F_DUPFD_CLOEXEC, kChildsSocket + 1));
   process_ = spawn(program, arguments, far.get());
-  reactor_.watch(socket_.get(), EPOLLIN, [this](uint32_t) { hear(); });
+  reactor_.watch(socket_.get(), EPOLLIN, [this](uint32_t) { receive(); });
   wait_at_most(kReadyTime, "has not said within 5 s that it is ready");
 }
 
@@ -201,7 +182,10 @@ void Successor::hand_over(const Inheritance& given) {
       const run::FileDescriptor& socket = given.sockets.*each.place;
       if (socket.is_open()) send(socket_.get(), run::WireWriter().text(std::string(each.name)).take(), socket.get());
     }
-    send(socket_.get(), told(given.older.daemon));
+    run::WireWriter older;
+    older.text("older");
+    put(older, given.older.daemon);
+    send(socket_.get(), older.take());
     for (const auto& [communicator, rank] : given.older.sessions) {
       send(socket_.get(), run::WireWriter().text("session").text(communicator).ranks({rank}).take());
     }
@@ -215,19 +199,19 @@ void Successor::hand_over(const Inheritance& given) {
   }
 }
 
-void Successor::hear() {
+void Successor::receive() {
   try {
     while (!is_over_) {
       const std::optional<Parcel> parcel = receive_parcel(socket_.get());
       if (!parcel) return;
       run::WireReader reader(parcel->bytes);
       const std::string kind = reader.text();
-      if (kind == "failed") return fail("cannot serve: " + reader.text());
-      if (kind == "ready") {
+      if (kind == "failed" && !serves_) return fail("cannot serve: " + reader.text());
+      if (kind == "ready" && !std::exchange(is_ready_, true)) {
         const auto version = reader.number<uint32_t>();
         if (version != kVersion) return fail("hands over in another way (version " + std::to_string(version) + ")");
         events_.ready();
-      } else if (kind == "serving" && !serves_) {
+      } else if (kind == "serving" && is_ready_ && !serves_) {
         const HostCard card = HostCard::decode(reader.text());
         if (until_) reactor_.cancel(*std::exchange(until_, std::nullopt));
         serves_ = true;

@@ -26,7 +26,7 @@
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
 #include "banyan/service/cluster/host_directory.h"
-#include "banyan/service/daemon/handed_sockets.h"
+#include "banyan/service/daemon/door.h"
 #include "banyan/service/session/open_sessions.h"
 
 namespace banyan::service {
@@ -85,7 +85,7 @@ class Successor {
   void hand_over(const Inheritance& inheritance);
 
  private:
-  void hear();
+  void receive();
   void wait_at_most(std::chrono::milliseconds time, const std::string& what);
   void fail(const std::string& why);
   void fail_with(const Error& error, const std::string& otherwise);
@@ -97,7 +97,7 @@ class Successor {
   run::FileDescriptor socket_;
   pid_t process_ = -1;
   std::optional<run::Reactor::Timer> until_;
-  bool serves_ = false, is_over_ = false;
+  bool is_ready_ = false, serves_ = false, is_over_ = false;
 };
 
 }  // namespace banyan::service

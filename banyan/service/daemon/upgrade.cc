@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <set>
-#include <string>
 #include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/run/record/log.h"
 
 namespace banyan::service {
@@ -83,13 +83,13 @@ void Upgrade::forget_older() {
   older_.reset();
   opener_.sessions().know_elsewhere({});
   cluster_.forget_older();
-  core_.events.note("the daemon that was here before has ended");
+  core_.events.record("the daemon that was here before has ended");
   operators_.forget_older();
 }
 
 // ---- As the older one ----
 
-void Upgrade::begin(HostOperations::Host::Upgraded done) {
+void Upgrade::begin(HostOperations::Upgraded done) {
   if (successor_) {
     throw Error(ErrorCode::invalid_usage, opener_.is_handing_over()
                                               ? "a newer daemon has taken the place of this one already"
@@ -114,6 +114,7 @@ void Upgrade::begin(HostOperations::Host::Upgraded done) {
 // Nobody comes to this daemon from here on, and nothing is opened: which sessions are whose is settled. Clients that
 // look for the newer one wait at the door until it serves, or until this one does again.
 void Upgrade::hand_over() {
+  CHECK(successor_ && !older_ && !opener_.is_handing_over());
   opener_.hand_over(true);
   programs_.let_in(false);
   operators_.let_in(false);
@@ -122,7 +123,7 @@ void Upgrade::hand_over() {
                    .sessions = opener_.clients().keys(),
                    .socket = {}};
   for (const auto& [number, client] : opener_.clients().clients()) {
-    if (client.memory) client.connection->say(Succeeded());
+    if (client.memory) client.connection->send(Succeeded());
   }
   opener_.sessions().end_with(self.sessions);
   if (core_.options.is_followed_by) core_.options.is_followed_by(successor_->process());
@@ -131,8 +132,9 @@ void Upgrade::hand_over() {
 }
 
 void Upgrade::succeed(const HostCard& card) {
-  core_.events.note("process " + std::to_string(successor_->process()) +
-                    " has taken the place of this daemon, which ends with its last communicator");
+  CHECK(opener_.is_handing_over() && upgraded_) << "process " << successor_->process();
+  core_.events.record("process " + std::to_string(successor_->process()) +
+                      " has taken the place of this daemon, which ends with its last communicator");
   // Were the newer daemon killed, whoever listened here still would keep the next one from coming.
   own_ = {};
   programs_.leave_door();
@@ -148,13 +150,14 @@ void Upgrade::succeed(const HostCard& card) {
 // this one refuses.
 void Upgrade::be_left_alone() {
   cluster_.hang_up();
-  core_.events.note("the daemon that took the place of this one has ended; what is open here goes on");
+  core_.events.record("the daemon that took the place of this one has ended; what is open here goes on");
 }
 
 void Upgrade::fail(const std::string& why) {
-  core_.events.note("this daemon goes on, since the upgrade has failed: " + why);
+  core_.events.record("this daemon goes on, since the upgrade has failed: " + why);
   // Who calls this is the successor. Its program must have ended before anybody is let in here.
   core_.reactor.mailbox()->post([this, why] {
+    CHECK(upgraded_) << why;
     successor_.reset();
     if (opener_.is_handing_over()) {
       opener_.hand_over(false);

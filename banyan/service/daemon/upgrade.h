@@ -6,6 +6,10 @@
 // While a newer daemon takes over, programs wait at the door, operators at theirs, and no session is opened. Once it
 // serves, this daemon has no door, obeys it, and ends with its last session. If it fails, all goes on as before.
 //
+// 1. There is one successor at a time, and none begins while an older daemon lives.
+// 2. Nobody is let in and nothing is opened from the successor's "ready" on, until it serves or has failed.
+// 3. The asker for an upgrade gets one answer: when the successor serves, or has failed before.
+//
 // On the reactor's thread.
 #pragma once
 
@@ -37,7 +41,7 @@ class Upgrade {
 
   // As the older one: has a newer one started. Throws Error{invalid_usage} where that cannot be now,
   // Error{unsupported}, Error{io}.
-  void begin(HostOperations::Host::Upgraded done);
+  void begin(HostOperations::Upgraded done);
   // Ends the reactor once a newer daemon serves and the last session here has ended. Now and then.
   void end_if_idle();
 
@@ -57,7 +61,7 @@ class Upgrade {
   Inheritance own_;                   // for a newer daemon; `older` is this one, once it hands over
   std::optional<ElderDaemon> older_;  // while it lives
   std::unique_ptr<Successor> successor_;
-  HostOperations::Host::Upgraded upgraded_;  // who waits for it
+  HostOperations::Upgraded upgraded_;  // who waits for it
 };
 
 }  // namespace banyan::service

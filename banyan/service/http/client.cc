@@ -1,19 +1,16 @@
 #include "banyan/service/http/client.h"
 
-#include <curl/curl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/run/system/socket_owner.h"
+#include "banyan/service/http/curl_request.h"
 
 namespace banyan::service {
 namespace {
@@ -52,26 +49,6 @@ Place parse(const std::string& url) {
   return {.socket = "", .base = std::string(kHttp) + std::string(host)};
 }
 
-void expect(CURLcode code) {
-  if (code == CURLE_OUT_OF_MEMORY) throw out_of_memory();
-  if (code != CURLE_OK) throw Error(ErrorCode::io, std::string("libcurl: ") + curl_easy_strerror(code));
-}
-
-// No exception may go through libcurl, which calls this.
-size_t take_bytes(char* bytes, size_t, size_t count, void* into) noexcept {
-  auto& answer = *static_cast<std::string*>(into);
-  if (answer.size() + count > kLongestAnswer) return 0;
-  try {
-    answer.append(bytes, count);
-  } catch (const std::exception&) {
-    return 0;
-  }
-  return count;
-}
-
-struct CloseEasy {
-  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
-};
 // The socket of a request, and whose it must be.
 struct Caller {
   std::string path;  // of the daemon's socket
@@ -93,10 +70,6 @@ int look_who_listens(void* caller, char*, char*, int, int) noexcept {
     return CURL_PREREQFUNC_ABORT;
   }
 }
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-
 class Request {
  public:
   Request(const Place& place, const std::string& method, const std::string& target, const std::string& body,
@@ -104,68 +77,46 @@ class Request {
   HttpResponse carry_out(const std::string& url, std::chrono::milliseconds at_most);
 
  private:
-  template <typename Value>
-  void set(CURLoption option, Value value) {
-    expect(curl_easy_setopt(easy_.get(), option, value));
-  }
   [[noreturn]] void refuse(CURLcode why, const std::string& url, std::chrono::milliseconds at_most) const;
 
   Caller caller_;
-  std::unique_ptr<CURL, CloseEasy> easy_;
-  std::unique_ptr<curl_slist, FreeList> headers_;
-  std::array<char, CURL_ERROR_SIZE> problem_{};
-  std::string answer_;
+  CurlRequest request_{"http", kLongestAnswer};
 };
 
 // Borrows `body`.
 Request::Request(const Place& place, const std::string& method, const std::string& target, const std::string& body,
                  std::chrono::milliseconds at_most) {
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  expect(ready);
-  easy_.reset(curl_easy_init());
-  headers_.reset(curl_slist_append(nullptr, "Content-Type: application/json"));
-  if (!easy_ || !headers_) throw out_of_memory();
-  set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_PROTOCOLS_STR, "http");
-  set(CURLOPT_NOPROXY, "*");  // a proxy of the environment is for other hosts
   if (!place.socket.empty()) {
     caller_.path = place.socket;
-    set(CURLOPT_UNIX_SOCKET_PATH, place.socket.c_str());
-    set(CURLOPT_OPENSOCKETFUNCTION, &make_socket);
-    set(CURLOPT_OPENSOCKETDATA, &caller_);
-    set(CURLOPT_PREREQFUNCTION, &look_who_listens);
-    set(CURLOPT_PREREQDATA, &caller_);
+    request_.set(CURLOPT_UNIX_SOCKET_PATH, place.socket.c_str());
+    request_.set(CURLOPT_OPENSOCKETFUNCTION, &make_socket);
+    request_.set(CURLOPT_OPENSOCKETDATA, &caller_);
+    request_.set(CURLOPT_PREREQFUNCTION, &look_who_listens);
+    request_.set(CURLOPT_PREREQDATA, &caller_);
   }
-  set(CURLOPT_PATH_AS_IS, 1L);
-  set(CURLOPT_URL, (place.base + target).c_str());
-  set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<int64_t>(at_most.count(), 1)));
-  set(CURLOPT_ERRORBUFFER, problem_.data());
-  set(CURLOPT_WRITEFUNCTION, &take_bytes);
-  set(CURLOPT_WRITEDATA, &answer_);
+  request_.set(CURLOPT_PATH_AS_IS, 1L);
+  request_.set(CURLOPT_URL, (place.base + target).c_str());
+  request_.set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<int64_t>(at_most.count(), 1)));
   if (method == "HEAD") {
-    set(CURLOPT_NOBODY, 1L);
+    request_.set(CURLOPT_NOBODY, 1L);
   } else if (method != "GET" || !body.empty()) {
-    set(CURLOPT_HTTPHEADER, headers_.get());
-    set(CURLOPT_POSTFIELDS, body.c_str());
-    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
-    set(CURLOPT_CUSTOMREQUEST, method.c_str());
+    request_.set_body(body);
+    request_.set(CURLOPT_CUSTOMREQUEST, method.c_str());
   }
 }
 
 HttpResponse Request::carry_out(const std::string& url, std::chrono::milliseconds at_most) {
-  if (const CURLcode code = curl_easy_perform(easy_.get()); code != CURLE_OK) refuse(code, url, at_most);
-  long status = 0;
-  const char* type = nullptr;
-  expect(curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status));
-  expect(curl_easy_getinfo(easy_.get(), CURLINFO_CONTENT_TYPE, &type));
-  return {.status = static_cast<int>(status), .type = type == nullptr ? "" : type, .body = std::move(answer_)};
+  if (const CURLcode code = curl_easy_perform(request_.handle()); code != CURLE_OK) refuse(code, url, at_most);
+  const char* const type = request_.info<const char*>(CURLINFO_CONTENT_TYPE);
+  return {.status = static_cast<int>(request_.info<long>(CURLINFO_RESPONSE_CODE)),
+          .type = type == nullptr ? "" : type,
+          .body = request_.take_answer()};
 }
 
 void Request::refuse(CURLcode why, const std::string& url, std::chrono::milliseconds at_most) const {
   if (caller_.refusal) throw Error(*caller_.refusal);
-  const std::string detail = problem_[0] != 0 ? problem_.data() : curl_easy_strerror(why);
-  long number = 0;
-  expect(curl_easy_getinfo(easy_.get(), CURLINFO_OS_ERRNO, &number));
+  const std::string detail = request_.problem(why);
+  const long number = request_.info<long>(CURLINFO_OS_ERRNO);
   switch (why) {
     case CURLE_OUT_OF_MEMORY:
       throw out_of_memory();

@@ -1,5 +1,4 @@
-#include "banyan/service/http/host_names.h"
-
+#include "banyan/service/http/server.h"
 #include "banyan/service/http/test_server.h"
 #include "banyan/testing/test.h"
 

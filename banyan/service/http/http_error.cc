@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "banyan/base/error.h"
 #include "banyan/base/json_line.h"
 #include "banyan/service/http/server.h"
@@ -25,5 +27,12 @@ HttpResponse http_error(int status, const std::string& words) {
 }
 
 HttpResponse http_error(const Error& error) { return http_error(status_of(error.code()), error.what()); }
+
+HttpServer::Handler only_for(HostNames names, HttpServer::Handler handler) {
+  return [names = std::move(names), handler = std::move(handler)](const HttpRequest& request, HttpServer::Reply reply) {
+    if (request.host.empty() || names.has(request.host)) return handler(request, std::move(reply));
+    reply(http_error(run::kMisdirected, run::misdirected(request.host, "start banyand with --http-host")));
+  };
+}
 
 }  // namespace banyan::service

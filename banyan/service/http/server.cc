@@ -165,7 +165,7 @@ class HttpServer::Door {
   static void on_connection(void* door, MHD_Connection* connection, void** context,
                             MHD_ConnectionNotificationCode what) noexcept;
 
-  MHD_Result hear(MHD_Connection* connection, const char* path, const char* method, std::string_view body);
+  MHD_Result serve(MHD_Connection* connection, const char* path, const char* method, std::string_view body);
   MHD_Result begin(MHD_Connection* connection, Caller& caller, const char* path, const char* method);
   MHD_Result receive(Caller& caller, std::string_view body);
   MHD_Result answer(MHD_Connection* connection, Caller& caller);
@@ -244,7 +244,7 @@ MHD_Result HttpServer::Door::on_request(void* door, MHD_Connection* connection, 
                                         const char*, const char* body, size_t* size, void**) noexcept {
   try {
     const std::string_view part(body, std::exchange(*size, 0));
-    return static_cast<Door*>(door)->hear(connection, path, method, part);
+    return static_cast<Door*>(door)->serve(connection, path, method, part);
   } catch (...) {  // no memory: the caller is hung up on
     return MHD_NO;
   }
@@ -268,12 +268,12 @@ void HttpServer::Door::on_connection(void* door, MHD_Connection* connection, voi
   }
   try {
     self.callers_[connection].since = self.reactor_.now();
-  } catch (...) {  // no memory: hear() does not find it, and it is hung up on
+  } catch (...) {  // no memory: serve() does not find it, and it is hung up on
   }
 }
 
-MHD_Result HttpServer::Door::hear(MHD_Connection* connection, const char* path, const char* method,
-                                  std::string_view body) {
+MHD_Result HttpServer::Door::serve(MHD_Connection* connection, const char* path, const char* method,
+                                   std::string_view body) {
   const auto found = callers_.find(connection);
   if (found == callers_.end()) return MHD_NO;
   Caller& caller = found->second;

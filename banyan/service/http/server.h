@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/host_names.h"
 #include "banyan/run/system/reactor.h"
 
 namespace banyan::service {
@@ -86,5 +87,11 @@ class HttpServer {
 HttpResponse http_error(int status, const std::string& words);
 // The same, with the status of what the handler of a request throws.
 HttpResponse http_error(const Error& error);
+
+// The names of its host that a server answers to (run/system/host_names.h).
+using run::HostNames;
+
+// Answers 421 instead of `handler` where the caller means another host, and says what would help.
+HttpServer::Handler only_for(HostNames names, HttpServer::Handler handler);
 
 }  // namespace banyan::service

@@ -19,7 +19,7 @@ std::string tidied(std::string words) {
 
 }  // namespace
 
-void EventLog::note(std::string words) {
+void EventLog::record(std::string words) {
   words = tidied(std::move(words));
   BANYAN_LOG(info) << words;
   keep(std::move(words));

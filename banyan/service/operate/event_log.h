@@ -24,7 +24,7 @@ class EventLog {
   // `host`: by which people know this one.
   explicit EventLog(std::string host) : host_(std::move(host)) {}
 
-  void note(std::string words);
+  void record(std::string words);
   // The same, as a warning in the log: somebody has to do something about it.
   void warn(std::string words);
   std::vector<EventView> last() const { return {events_.begin(), events_.end()}; }

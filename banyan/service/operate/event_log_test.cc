@@ -11,7 +11,7 @@ using ::testing::ThrowsMessage;
 
 TEST(EventLog, KeepsTheLastOnesAndCountsTheOthers) {
   EventLog log("a");
-  for (size_t i = 0; i < EventLog::kKept + 3; ++i) log.note("event " + std::to_string(i));
+  for (size_t i = 0; i < EventLog::kKept + 3; ++i) log.record("event " + std::to_string(i));
   ASSERT_EQ(log.last().size(), EventLog::kKept);
   EXPECT_EQ(log.last().front().words, "event 3");
   EXPECT_EQ(log.last().front().host, "a");
@@ -20,7 +20,7 @@ TEST(EventLog, KeepsTheLastOnesAndCountsTheOthers) {
 
 TEST(EventLog, IsNotBloatedByNamesAndHasNoLinesOfTheirs) {
   EventLog log("a");
-  log.note("attached: x\nevent: root has logged in\x1b[2J" + std::string(100'000, 'y'));
+  log.record("attached: x\nevent: root has logged in\x1b[2J" + std::string(100'000, 'y'));
   const std::string words = log.last().front().words;
   EXPECT_LE(words.size(), EventLog::kMostWords + 3);
   EXPECT_EQ(words.find_first_of("\n\x1b"), std::string::npos);

@@ -4,7 +4,6 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/run/record/log.h"
@@ -104,7 +103,7 @@ void HostAnswers::receive_older(const std::shared_ptr<Asked>& asked, Gather::Res
     missing->second = kSilent;
     if (!overdue_) {
       overdue_ = result.number;
-      parts_.note(
+      parts_.record(
           "the daemon that was here before does not answer; until it does, the communicators that it still has are in "
           "no view, and commands do not reach them");
     }
@@ -117,7 +116,7 @@ void HostAnswers::receive_older(const std::shared_ptr<Asked>& asked, Gather::Res
 void HostAnswers::receive(const OperatorAnswer& answer) {
   if (overdue_ == answer.number) {
     overdue_.reset();
-    parts_.note("the daemon that was here before answers again");
+    parts_.record("the daemon that was here before answers again");
   }
   gather_.answer(answer.number, kOlder, {.is_refusal = answer.is_refusal, .body = answer.body});
 }

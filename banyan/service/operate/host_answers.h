@@ -41,7 +41,7 @@ class HostAnswers {
     std::function<std::optional<DaemonName>()> older;                                                  // while it lives
     // Throws Error when there is no way to it.
     std::function<void(const DaemonName& daemon, const OperatorQuestion& question)> ask;
-    std::function<void(const std::string& words)> note;  // an event, before this daemon says its view
+    std::function<void(const std::string& words)> record;  // an event, before this daemon says its view
   };
   explicit HostAnswers(Parts parts) : parts_(std::move(parts)), gather_(parts_.timers) {}
 

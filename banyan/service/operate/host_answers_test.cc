@@ -33,7 +33,7 @@ class HostAnswersTest : public ::testing::Test {
               if (is_unreachable_) throw Error(ErrorCode::peer_lost, "no way to it");
               asked_.push_back(question);
             },
-        .note = [this](const std::string& words) { notes_.push_back(words); }});
+        .record = [this](const std::string& words) { notes_.push_back(words); }});
   }
   void ask(const std::string& command) {
     answer_.reset();

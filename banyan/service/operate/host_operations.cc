@@ -1,16 +1,13 @@
 #include "banyan/service/operate/host_operations.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/json_line.h"
 #include "banyan/fabric/links.h"
-#include "banyan/service/operate/operator_commands.h"
-#include "banyan/service/operate/rule_answers.h"
+#include "banyan/service/operate/rule_book.h"
 #include "banyan/service/view/short_view.h"
 #include "banyan/service/view/view_budget.h"
 #include "banyan/service/view/view_json.h"
@@ -21,13 +18,13 @@ namespace {
 constexpr std::chrono::milliseconds kLookAtReplan{10};
 
 bool is_meant(const KnownSession& session, const std::string& pattern) {
-  return session.id == pattern || is_like(pattern, session.name);
+  return session.id == pattern || is_like(pattern, session.subject.communicator);
 }
 
 }  // namespace
 
-HostOperations::HostOperations(Parts parts, Host& host) : parts_(std::move(parts)), host_(host) {
-  if (const std::optional<Fabric>& network = fabric_of(*parts_.files)) {
+HostOperations::HostOperations(Parts parts) : parts_(std::move(parts)) {
+  if (const std::optional<Fabric>& network = fabric_of(*parts_.maker.files)) {
     link_names_ = fabric::link_names(*network);
     link_cables_ = fabric::link_cables(*network);
   }
@@ -35,7 +32,7 @@ HostOperations::HostOperations(Parts parts, Host& host) : parts_(std::move(parts
 
 // Throws Error.
 std::vector<uint32_t> HostOperations::cables_called(const std::string& link) const {
-  const std::optional<Fabric>& network = fabric_of(*parts_.files);
+  const std::optional<Fabric>& network = fabric_of(*parts_.maker.files);
   if (!network) throw Error(ErrorCode::invalid_usage, "no fabric is known; give the daemons --fabric");
   return fabric::cables_called(*network, link);
 }
@@ -66,9 +63,9 @@ struct HostOperations::Listing {
 
 // Workers know; each is asked for its own clients.
 void HostOperations::view(const std::string& body, Reply reply) {
-  const auto listing = std::make_shared<Listing>(Listing{.view = host_.describe(), .places = {}, .budget = {}});
+  const auto listing = std::make_shared<Listing>(Listing{.view = parts_.describe(), .places = {}, .budget = {}});
   parts_.workers.ask_each(
-      [listing, clients = host_.clients()](const Worker& worker) {
+      [listing, clients = parts_.clients.attached()](const Worker& worker) {
         for (const auto& client : clients) {
           if (&client->worker() != &worker) continue;
           listing->view.memory_bytes += client->regions().bytes();
@@ -78,8 +75,8 @@ void HostOperations::view(const std::string& body, Reply reply) {
       lifetime_.guard([this, listing, is_short = body == kShortly, reply = std::move(reply)] {
         HostView& view = listing->view;
         for (const auto& [user, count] : listing->budget.unlisted()) view.unlisted[user] += count;
-        add_links(view, parts_.carried->by_tenant());
-        add_ways(view, parts_.ways->rows(std::chrono::steady_clock::now().time_since_epoch()));
+        add_links(view, parts_.maker.carried->by_tenant());
+        add_ways(view, parts_.maker.ways->rows(std::chrono::steady_clock::now().time_since_epoch()));
         if (is_short) view = short_view(std::move(view));
         reply({.body = to_json(view)});
       }));
@@ -107,7 +104,7 @@ void HostOperations::add_links(HostView& view, const CarriedBytes::ByTenant& car
     for (const auto& [link, bytes] : by_link) {
       LinkView& row = links[link];
       row.name = link_names_.at(link);
-      row.capacity = parts_.capacities.at(link);
+      row.capacity = parts_.maker.capacities->at(link);
       row.bytes_by_tenant[tenant] = static_cast<uint64_t>(bytes);
     }
   }
@@ -129,7 +126,7 @@ void HostOperations::add_ways(HostView& view, const std::vector<WayMeter::Row>& 
                 .bytes_by_tenant = row.bytes,
                 .allowed = row.allowed};
     for (const uint32_t link : row.way.links) {
-      way.links.push_back({.name = link_names_.at(link), .capacity = parts_.capacities.at(link)});
+      way.links.push_back({.name = link_names_.at(link), .capacity = parts_.maker.capacities->at(link)});
     }
     view.ways.push_back(std::move(way));
   }
@@ -140,28 +137,28 @@ void HostOperations::add_ways(HostView& view, const std::vector<WayMeter::Row>& 
 std::string HostOperations::set(const std::string& body) {
   const SetCommand command = read_set_command(body);
   parts_.rules.set(command.tenant, command.resets ? std::nullopt : std::optional(command.change));
-  host_.rules_changed();
-  const auto sessions = host_.sessions();
+  parts_.rules.grant_anew(parts_.clients);
+  const auto sessions = parts_.clients.open_sessions();
   const auto count = std::count_if(sessions.begin(), sessions.end(),
                                    [&](const KnownSession& session) { return session.tenant == command.tenant; });
-  parts_.events.note("an operator " + std::string(command.resets ? "takes back what was set for" : "sets terms of") +
-                     " tenant " + in_quotes(command.tenant));
+  parts_.events.record("an operator " + std::string(command.resets ? "takes back what was set for" : "sets terms of") +
+                       " tenant " + in_quotes(command.tenant));
   return JsonLine().add("sessions", count).take();
 }
 
 std::string HostOperations::drain(const std::string& body) {
   const bool drains = read_drain_command(body);
-  host_.drain(drains);
-  parts_.events.note(drains ? "an operator drains this host: no communicators are opened any more"
-                            : "an operator lets communicators be opened again");
-  return JsonLine().add("sessions", host_.sessions().size()).take();
+  parts_.rules.drain(drains);
+  parts_.events.record(drains ? "an operator drains this host: no communicators are opened any more"
+                              : "an operator lets communicators be opened again");
+  return JsonLine().add("sessions", parts_.clients.open_sessions().size()).take();
 }
 
 void HostOperations::upgrade(const std::string& body, Reply reply) {
   check_upgrade_command(body);
-  host_.upgrade(lifetime_.guard([this, reply = std::move(reply)](int process, const std::string& refusal) {
+  parts_.upgrade(lifetime_.guard([this, reply = std::move(reply)](int process, const std::string& refusal) {
     if (!refusal.empty()) return reply({.is_refusal = true, .body = refusal});
-    reply({.body = JsonLine().add("process", process).add("sessions", host_.sessions().size()).take()});
+    reply({.body = JsonLine().add("process", process).add("sessions", parts_.clients.open_sessions().size()).take()});
   }));
 }
 
@@ -170,19 +167,19 @@ std::string HostOperations::load_rules(const std::string& body) {
   const RulesCommand command = read_rules_command(body);
   std::vector<RuledCommunicator> communicators;
   std::set<std::string> known;
-  for (KnownSession& session : host_.sessions()) {
+  for (KnownSession& session : parts_.clients.open_sessions()) {
     if (!known.insert(session.id).second) continue;
     communicators.push_back({.id = std::move(session.id),
-                             .name = std::move(session.name),
+                             .name = session.subject.communicator,
                              .tenant = std::move(session.tenant),
                              .subject = std::move(session.subject)});
   }
   std::string answer = service::load_rules(parts_.rules, command, communicators);
   if (!command.only_checks) {
-    parts_.events.note("an operator puts rules of version " + std::to_string(parts_.rules.rules().version()) +
-                       " in force, until the file of this host is read again");
+    parts_.events.record("an operator puts rules of version " + std::to_string(parts_.rules.rules().version()) +
+                         " in force, until the file of this host is read again");
     for (const std::string& each : parts_.rules.warnings()) parts_.events.warn(each);
-    host_.rules_changed();
+    parts_.rules.grant_anew(parts_.clients);
   }
   return answer;
 }
@@ -227,8 +224,9 @@ struct HostOperations::Replan {
   // On the worker's thread: at its own sessions.
   void look(const Worker& worker) {
     for (Asked& each : asked) {
-      if (&each.session.memory->worker() != &worker) continue;
-      Session* const session = each.session.memory->find(each.session.number);
+      const SessionPlace& place = each.session.place;
+      if (&place.memory->worker() != &worker) continue;
+      Session* const session = place.memory->find(place.number);
       if (session == nullptr) {
         each.error = "it has ended";
         continue;
@@ -236,7 +234,7 @@ struct HostOperations::Replan {
       try {
         if (!each.wish) {
           each.wish = session->propose(wish);
-          each.session.memory->rouse(each.session.number);
+          place.memory->rouse(place.number);
         } else if (!each.outcome) {
           each.outcome = session->outcome(*each.wish);
           if (each.outcome) each.note = note_of(*session);
@@ -262,7 +260,7 @@ struct HostOperations::Replan {
     std::string rows;
     for (const Asked& each : asked) {
       JsonLine row;
-      row.add("id", each.session.id).add("name", each.session.name);
+      row.add("id", each.session.id).add("name", each.session.subject.communicator);
       const std::string trouble = !each.error.empty() ? each.error
                                   : !each.outcome     ? "its ranks have not agreed yet; the wish stands until they do"
                                                       : each.outcome->refusal;
@@ -286,21 +284,21 @@ void HostOperations::replan(const std::string& body, Reply reply) {
   for (const std::string& link : command.restore) {
     for (const uint32_t cable : cables_called(link)) replan->restored[link].insert(cable);
   }
-  tell_that_an_operator_said(replan->wish);
+  leave_links_of(replan->wish);
   begin(replan, command.communicator, std::move(reply));
   if (!replan->asked.empty()) {
-    parts_.events.note("an operator asks " + std::to_string(replan->asked.size()) + " of the communicators like " +
-                       in_quotes(command.communicator) + " for other plans");
+    parts_.events.record("an operator asks " + std::to_string(replan->asked.size()) + " of the communicators like " +
+                         in_quotes(command.communicator) + " for other plans");
   }
 }
 
-// What operators say of a cable is of both its links.
-void HostOperations::tell_that_an_operator_said(const run::PlanWish& wish) const {
+// What operators say of a cable is of both its links, which the service leaves to them from then on.
+void HostOperations::leave_links_of(const run::PlanWish& wish) const {
   for (size_t link = 0; link < link_names_.size(); ++link) {
     const uint32_t cable = link_cables_[link];
     if (wish.avoided_cables.contains(cable) || wish.restored_cables.contains(cable) ||
         wish.bytes_per_second.contains(cable)) {
-      host_.operator_said(link_names_[link]);
+      parts_.slow_links.leave(link_names_[link]);
     }
   }
 }
@@ -309,7 +307,7 @@ void HostOperations::replan_alone(const std::string& body, Reply reply) {
   const LoneReplanCommand command = read_lone_replan_command(body);
   auto replan = std::make_shared<Replan>();
   replan->wish = wish_of(command);
-  host_.has_replanned(command.rates);
+  parts_.slow_links.record(command.rates, parts_.reactor.now().time_since_epoch());
   begin(replan, command.communicator, std::move(reply));
 }
 
@@ -319,7 +317,7 @@ run::PlanWish HostOperations::wish_of(const LoneReplanCommand& command) const {
     const auto link = std::find(link_names_.begin(), link_names_.end(), name);
     if (link == link_names_.end()) throw Error(ErrorCode::not_found, "there is no link " + in_quotes(name));
     const auto number = static_cast<size_t>(link - link_names_.begin());
-    const Link& own = fabric_of(*parts_.files)->links()[number];
+    const Link& own = fabric_of(*parts_.maker.files)->links()[number];
     const uint64_t bandwidth = rate.value_or(own.bandwidth.bytes_per_second());
     // Of two links of one cable the slower one counts.
     const auto [said, is_new] = wish.bytes_per_second.try_emplace(link_cables_[number], bandwidth);
@@ -329,7 +327,7 @@ run::PlanWish HostOperations::wish_of(const LoneReplanCommand& command) const {
 }
 
 void HostOperations::begin(const std::shared_ptr<Replan>& replan, const std::string& communicator, Reply reply) {
-  for (KnownSession& session : host_.sessions()) {
+  for (KnownSession& session : parts_.clients.open_sessions()) {
     if (session.rank == 0 && is_meant(session, communicator)) replan->asked.push_back({std::move(session)});
   }
   replan->until = parts_.reactor.now() + kReplanTime;

@@ -10,74 +10,43 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "banyan/compose/planner.h"
 #include "banyan/run/system/reactor.h"
 #include "banyan/service/cluster/gather.h"
 #include "banyan/service/cluster/lifetime.h"
 #include "banyan/service/operate/event_log.h"
 #include "banyan/service/operate/operator_commands.h"
 #include "banyan/service/operate/rule_book.h"
-#include "banyan/service/session/carried_bytes.h"
-#include "banyan/service/session/way_meter.h"
+#include "banyan/service/session/client_table.h"
+#include "banyan/service/session/session_opening.h"
 #include "banyan/service/session/workers.h"
 #include "banyan/service/view/host_view.h"
+#include "banyan/service/view/slow_link_replans.h"
 
 namespace banyan::service {
-
-// A session of a client of this host, open or being opened.
-struct KnownSession {
-  uint32_t number = 0;                   // among those of its client
-  std::shared_ptr<WorkerClient> memory;  // shared with its worker
-  uint32_t rank = 0;
-  std::string id;  // of the communicator, for people
-  std::string name;
-  Subject subject;
-  std::string tenant;  // to which its share belongs
-};
 
 class HostOperations {
  public:
   static constexpr std::chrono::milliseconds kReplanTime{5000};
 
-  // This host: its sessions, and what others do for it.
-  class Host {
-   public:
-    virtual std::vector<KnownSession> sessions() = 0;
-    // Those that have said hello; shared with their workers.
-    virtual std::vector<std::shared_ptr<WorkerClient>> clients() = 0;
-    // But for what workers know.
-    virtual HostView describe() = 0;
-    virtual void drain(bool drains) = 0;
-    // `done` once, later or at once: with the process of the newer daemon, or why there is none.
-    using Upgraded = std::function<void(int process, const std::string& refusal)>;
-    virtual void upgrade(Upgraded done) = 0;
-    virtual void rules_changed() = 0;  // sessions that are open are to get what they grant now
-    // The service has had plans made for these rates of links, as in LoneReplanCommand.
-    virtual void has_replanned(const std::map<std::string, std::optional<uint64_t>>& rates) = 0;
-    // An operator has said something of this link.
-    virtual void operator_said(const std::string& link) = 0;
-
-   protected:
-    ~Host() = default;
-  };
+  // `done` once, later or at once: with the process of the newer daemon, or why there is none.
+  using Upgraded = std::function<void(int process, const std::string& refusal)>;
+  // References outlive it.
   struct Parts {
     run::Reactor& reactor;
     Workers& workers;
+    const ClientTable& clients;
     RuleBook& rules;
     EventLog& events;
-    std::shared_ptr<const compose::PlannerFiles> files;  // shared with plan sources
-    std::vector<double> capacities;                      // by link, of payload; empty: no fabric is known
-    std::shared_ptr<CarriedBytes> carried;               // shared with sessions
-    std::shared_ptr<WayMeter> ways;                      // the same
+    const SessionMaker& maker;
+    SlowLinkReplans& slow_links;                 // what the service or an operator does about links
+    std::function<HostView()> describe;          // this host, but for what workers know
+    std::function<void(Upgraded done)> upgrade;  // has a newer daemon take the place of this one
   };
-  // `host` outlives it.
-  HostOperations(Parts parts, Host& host);
+  explicit HostOperations(Parts parts);
 
   using Answer = Gather::Answer;  // an object of JSON
   // Body of "view", for a view that is short enough for another daemon (view/short_view.h).
@@ -99,7 +68,7 @@ class HostOperations {
   void replan_alone(const std::string& body, Reply reply);
   void begin(const std::shared_ptr<Replan>& replan, const std::string& communicator, Reply reply);
   run::PlanWish wish_of(const LoneReplanCommand& command) const;
-  void tell_that_an_operator_said(const run::PlanWish& wish) const;
+  void leave_links_of(const run::PlanWish& wish) const;
   void look_after(const std::shared_ptr<Replan>& replan);
   run::PlanWish wish_of(const ReplanCommand& command) const;
   std::vector<uint32_t> cables_called(const std::string& link) const;
@@ -108,8 +77,7 @@ class HostOperations {
   void add_links(HostView& view, const CarriedBytes::ByTenant& carried) const;
   void add_ways(HostView& view, const std::vector<WayMeter::Row>& rows) const;
 
-  Parts parts_;
-  Host& host_;
+  const Parts parts_;
   std::vector<std::string> link_names_;
   std::vector<uint32_t> link_cables_;
   uint64_t replans_ = 0;

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/json_line.h"

@@ -29,7 +29,7 @@ void RouteAdvice::record(const Activity& activity) {
   });
   if (rank0 == activity.members.end()) return;
   hosts_[activity.report.communicator] = rank0->host;
-  adviser_.note(activity.report, now_of(parts_.reactor));
+  adviser_.record(activity.report, now_of(parts_.reactor));
   if (!advice_) advice_ = parts_.reactor.after(kAdvise, [this] { advise(); });
 }
 
@@ -38,7 +38,8 @@ void RouteAdvice::advise() {
   const std::optional<RouteAdviser::Advice> advice = adviser_.advise(now_of(parts_.reactor));
   if (advice) {
     try {
-      parts_.tell(hosts_.at(advice->communicator), {.communicator = advice->communicator, .view = advice->view});
+      parts_.mesh.send_to_all(hosts_.at(advice->communicator),
+                              encode(SessionView{.communicator = advice->communicator, .view = advice->view}));
     } catch (const Error& error) {
       BANYAN_LOG(debug) << "rank 0 of '" << advice->communicator << "' is not advised: " << error.what();
     }
@@ -50,23 +51,20 @@ void RouteAdvice::advise() {
 // ---- Of the sessions here ----
 
 void RouteAdvice::receive(const SessionView& view) {
-  std::optional<Place> place = parts_.rank0(view.communicator);
+  const std::optional<SessionPlace> place = parts_.clients.rank0_of(view.communicator);
   if (!place) {
     advised_.erase(view.communicator);
     return;
   }
-  Worker& worker = place->memory->worker();
   const auto weigh = lifetime_.guard([this](const Case& each) {
     cases_.push_back(each);
     if (cases_.size() == 1) weigh_next();
   });
-  worker.post([weigh, mailbox = parts_.reactor.mailbox(), place = *std::move(place), view] {
-    const Session* const session = place.memory->find(place.number);
-    std::optional<PlannedCall> call = session == nullptr ? std::nullopt : session->planned();
+  place->act([weigh, mailbox = parts_.reactor.mailbox(), place = *place, view](const Session& session) {
+    const std::optional<PlannedCall> call = session.planned();
     if (!call) return;
     mailbox->post(
-        [weigh,
-         each = Case{.communicator = view.communicator, .place = place, .call = *std::move(call), .view = view.view}] {
+        [weigh, each = Case{.communicator = view.communicator, .place = place, .call = *call, .view = view.view}] {
           weigh(each);
         });
   });
@@ -98,12 +96,7 @@ void RouteAdvice::decided(const Case& weighed, const std::optional<run::PlanWish
   if (!wish) return;
   BANYAN_LOG(info) << "communicator '" << weighed.communicator << "' plans around others, from generation "
                    << weighed.call.adopted.generation << " on";
-  weighed.place.memory->worker().post([place = weighed.place, update = *wish] {
-    Session* const session = place.memory->find(place.number);
-    if (session == nullptr) return;
-    session->propose(update);
-    place.memory->rouse(place.number);
-  });
+  weighed.place.act([update = *wish](Session& session) { session.propose(update); });
 }
 
 }  // namespace banyan::service

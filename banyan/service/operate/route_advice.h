@@ -10,18 +10,17 @@
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "banyan/run/system/reactor.h"
 #include "banyan/service/cluster/lifetime.h"
+#include "banyan/service/cluster/mesh.h"
 #include "banyan/service/cluster/mesh_messages.h"
+#include "banyan/service/session/client_table.h"
 #include "banyan/service/session/plan_advice.h"
-#include "banyan/service/session/worker.h"
 #include "banyan/service/share/route_adviser.h"
 
 namespace banyan::service {
@@ -30,20 +29,13 @@ class RouteAdvice {
  public:
   static constexpr std::chrono::milliseconds kAdvise{500};  // between one communicator and the next
 
-  // A session of this daemon.
-  struct Place {
-    std::shared_ptr<WorkerClient> memory;  // shared with its worker
-    uint32_t number = 0;                   // among those of its client
-  };
   // References outlive it.
   struct Parts {
     run::Reactor& reactor;
+    Mesh& mesh;
+    const ClientTable& clients;
     LinkTable links;
     std::vector<double> capacities;  // by link, of payload
-    // To the daemon of a host, this one too.
-    std::function<void(const std::string& host, const SessionView& view)> tell;
-    // The place of rank 0 of a communicator, if it is here.
-    std::function<std::optional<Place>(const std::string& communicator)> rank0;
   };
   explicit RouteAdvice(Parts parts);
   ~RouteAdvice();
@@ -56,7 +48,7 @@ class RouteAdvice {
  private:
   struct Case {
     std::string communicator;
-    Place place;
+    SessionPlace place;
     PlannedCall call;
     std::vector<LinkPart> view;
   };

@@ -1,7 +1,6 @@
-#include "banyan/service/operate/rule_answers.h"
-
 #include <nlohmann/json.hpp>
 
+#include "banyan/service/operate/rule_book.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {

@@ -1,20 +1,48 @@
 #include "banyan/service/operate/rule_book.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/base/file.h"
+#include "banyan/base/units.h"
 #include "banyan/plan/planner.h"
 #include "banyan/run/record/log.h"
+#include "banyan/service/share/rule_changes.h"
 
 namespace banyan::service {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 constexpr size_t kMostChanges = 10'000;
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Json json_of(const Grant& grant) {
+  Json json{{"rule", grant.rule}};
+  if (grant.denial) {
+    json["deny"] = *grant.denial;
+    return json;
+  }
+  json["weight"] = grant.weight;
+  json["class"] = to_string(grant.share_class);
+  if (grant.cap) json["cap"] = *grant.cap;
+  if (!grant.plan.empty()) json["plan"] = grant.plan;
+  json["log"] = grant.logs;
+  if (grant.has_own_quota) json["quota"] = "cgroup";
+  return json;
+}
+
+Json json_of(const CallRange& calls) {
+  Json json{{"kind", run::to_string(calls.kind)}, {"least", calls.least}};
+  if (calls.most != UINT64_MAX) json["most"] = calls.most;
+  return json;
+}
 
 }  // namespace
 
@@ -84,6 +112,13 @@ Grant RuleBook::grant(const Subject& subject, const std::string& tenant) const {
   return grant;
 }
 
+void RuleBook::grant_anew(const ClientTable& clients) const {
+  for (const KnownSession& each : clients.open_sessions()) {
+    each.place.act([grant = grant(each.subject, each.tenant), calls = grants_of_calls(each.subject, each.tenant)](
+                       Session& session) { session.set_terms(grant, calls); });
+  }
+}
+
 void RuleBook::set(const std::string& tenant, const std::optional<GrantChange>& change) {
   if (!change) {
     changes_.erase(tenant);
@@ -97,6 +132,33 @@ void RuleBook::set(const std::string& tenant, const std::optional<GrantChange>& 
 
 Subject subject_of(const ClientIdentity& client, const std::string& tenant) {
   return {.tenant = tenant, .user = client.name, .cgroup = client.cgroup, .user_id = client.user};
+}
+
+std::string rules_in_force(const RuleBook& book) {
+  return text_of(Json{{"version", book.rules().version()}, {"text", book.text()}});
+}
+
+std::string load_rules(RuleBook& book, const RulesCommand& command, std::span<const RuledCommunicator> communicators) {
+  const Rules rules = RuleBook::checked(command.text, "the new rules");
+  if (!command.only_checks && !command.may_be_older && rules.version() < book.rules().version()) {
+    throw Error(ErrorCode::invalid_usage, "rules of version " + std::to_string(book.rules().version()) +
+                                              " are in force, and these are of version " +
+                                              std::to_string(rules.version()) +
+                                              "; give them a higher one, or load them with --older");
+  }
+  std::vector<Subject> subjects;
+  for (const RuledCommunicator& each : communicators) subjects.push_back(each.subject);
+  Json list = Json::array();
+  for (const RuleChange& change : changes(book.rules(), rules, subjects)) {
+    const RuledCommunicator& communicator = communicators[change.subject];
+    Json row{{"communicator", communicator.id}, {"name", communicator.name}, {"tenant", communicator.tenant}};
+    if (change.calls) row["calls"] = json_of(*change.calls);
+    row["from"] = json_of(change.from);
+    row["to"] = json_of(change.to);
+    list.push_back(std::move(row));
+  }
+  if (!command.only_checks) book.replace(command.text);
+  return text_of(Json{{"version", rules.version()}, {"warnings", rules.warnings()}, {"changes", std::move(list)}});
 }
 
 }  // namespace banyan::service

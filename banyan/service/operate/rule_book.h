@@ -10,12 +10,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "banyan/service/operate/operator_commands.h"
-#include "banyan/service/session/client_connection.h"
-#include "banyan/service/share/call_grants.h"
+#include "banyan/service/session/client_table.h"
 #include "banyan/service/share/rules.h"
 
 namespace banyan::service {
@@ -46,6 +46,13 @@ class RuleBook {
   Grant grant(const Subject& subject, const std::string& tenant) const;
   // The same of its calls; none where rules do not look at calls, and all get what the communicator gets.
   std::shared_ptr<CallGrants> grants_of_calls(const Subject& subject, const std::string& tenant) const;
+  // Gives the sessions that are open what is granted now.
+  void grant_anew(const ClientTable& clients) const;
+
+  // The operator drains this host: no communicators are opened any more.
+  void drain(bool drains) { is_draining_ = drains; }
+  bool is_draining() const { return is_draining_; }
+
   // Beyond the rules, until this ends; nothing: takes back what was set. Throws Error{unsupported} for too many.
   void set(const std::string& tenant, const std::optional<GrantChange>& change);
 
@@ -58,9 +65,26 @@ class RuleBook {
   std::vector<std::string> warnings_;
   std::shared_ptr<const Rules> rules_ = std::make_shared<const Rules>();  // shared with grants of calls
   std::map<std::string, GrantChange> changes_;                            // by tenant
+  bool is_draining_ = false;
 };
 
 // A client as rules know it: its user's name, its cgroup, and the tenant that it names, which may be none.
 Subject subject_of(const ClientIdentity& client, const std::string& tenant);
+
+// Operators' commands about rules: daemons carry them out, and answer as JSON (operator_api.h says how it looks).
+//
+// On the thread of the RuleBook.
+// A communicator that is open, as rules know it.
+struct RuledCommunicator {
+  std::string id, name, tenant;
+  Subject subject;
+};
+
+// Version and text.
+std::string rules_in_force(const RuleBook& book);
+// The rules of a command in place of those in force, unless it only checks; and what that changes for these
+// communicators, but for what was set for tenants beyond the rules. Throws what RuleBook::replace throws, and
+// Error{invalid_usage} for older rules than are in force, and nothing has changed then.
+std::string load_rules(RuleBook& book, const RulesCommand& command, std::span<const RuledCommunicator> communicators);
 
 }  // namespace banyan::service

@@ -46,7 +46,8 @@ void SlowLinkWatch::decide(const std::vector<HostView>& views) {
       if (!each.is_direct) communicators.insert(each.id);
     }
   }
-  for (const SlowLinkReplans::Change& change : replans_.look(find_slow_links(ways), communicators, now())) {
+  for (const SlowLinkReplans::Change& change :
+       parts_.replans.look(find_slow_links(ways), communicators, parts_.reactor.now().time_since_epoch())) {
     for (const auto& [link, rate] : change.rates) parts_.events.warn(words_of(link, rate, change.communicator));
     const std::string communicator = change.communicator.empty() ? "*" : change.communicator;
     parts_.operators.order("replan alone",
@@ -57,7 +58,7 @@ void SlowLinkWatch::decide(const std::vector<HostView>& views) {
 std::vector<FindingView> SlowLinkWatch::findings() const {
   std::vector<FindingView> findings;
   if (!parts_.is_steward()) return findings;
-  for (const SlowLinkReplans::Planned& each : replans_.planned()) {
+  for (const SlowLinkReplans::Planned& each : parts_.replans.planned()) {
     findings.push_back({.kind = kKind,
                         .communicator = {},
                         .words = "link " + each.link + " is slow: the service itself has had calls planned for " +

@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
@@ -33,26 +32,21 @@ class SlowLinkWatch {
     run::Reactor& reactor;
     OperatorApi& operators;
     EventLog& events;
+    SlowLinkReplans& replans;
     std::function<bool()> may_act;     // the rules of this host let the service
     std::function<bool()> is_steward;  // this daemon shares out links
   };
   explicit SlowLinkWatch(Parts parts);
   ~SlowLinkWatch();
 
-  // As in SlowLinkReplans: what another daemon, or an operator, has done.
-  void record(const SlowLinkReplans::Rates& rates) { replans_.note(rates, now()); }
-  void leave(const std::string& link) { replans_.leave(link); }
-
   // For the view of this host.
   std::vector<FindingView> findings() const;
 
  private:
-  SlowLinkReplans::Time now() const { return parts_.reactor.now().time_since_epoch(); }
   void look();
   void decide(const std::vector<HostView>& views);
 
   const Parts parts_;
-  SlowLinkReplans replans_;
   run::Reactor::Timer timer_;
   bool is_looking_ = false;
   const Lifetime lifetime_;

@@ -21,13 +21,13 @@ uint64_t rate_of(const Steward::Row& row) {
 }  // namespace
 
 StewardLink::StewardLink(run::Reactor& reactor, CardCache& cards, Mesh& mesh, std::string own, Steward::Options options,
-                         std::function<void(const Activity&)> received)
+                         RouteAdvice& routes)
     : reactor_(reactor),
       cards_(cards),
       mesh_(mesh),
       own_(std::move(own)),
       steward_(std::move(options)),
-      received_(std::move(received)),
+      routes_(routes),
       repetition_(reactor_.after(kRepeat, [this] { repeat(); })) {}
 
 StewardLink::~StewardLink() {
@@ -55,8 +55,8 @@ void StewardLink::report(const Activity& activity) {
 
 void StewardLink::receive(const Activity& activity) {
   steward_.report(activity.report, now());
-  told_[activity.report.communicator].members = activity.members;
-  if (received_) received_(activity);
+  sent_[activity.report.communicator].members = activity.members;
+  routes_.record(activity);
   decide_at(reactor_.now() + kCollect);
 }
 
@@ -76,22 +76,22 @@ void StewardLink::decide() {
     const std::string& communicator = row.report.communicator;
     known.insert(communicator);
     if (!changed.contains(communicator)) continue;
-    Told& told = told_[communicator];
-    told.rate = rate_of(row);
-    tell(communicator, told);
+    Sent& sent = sent_[communicator];
+    sent.rate = rate_of(row);
+    send(communicator, sent);
   }
-  std::erase_if(told_, [&](const auto& each) { return !known.contains(each.first); });
+  std::erase_if(sent_, [&](const auto& each) { return !known.contains(each.first); });
   if (const std::optional<Steward::Time> next = steward_.next()) {
     decide_at(run::Reactor::TimePoint(duration_cast<run::Reactor::TimePoint::duration>(*next)));
   }
 }
 
-void StewardLink::tell(const std::string& communicator, const Told& told) {
-  BANYAN_LOG(debug) << "'" << communicator << "' may go at " << told.rate << " B/s on its busiest link";
-  for (const RanksOnHost& member : told.members) {
+void StewardLink::send(const std::string& communicator, const Sent& sent) {
+  BANYAN_LOG(debug) << "'" << communicator << "' may go at " << sent.rate << " B/s on its busiest link";
+  for (const RanksOnHost& member : sent.members) {
     try {
       mesh_.send_to_all(member.host,
-                        encode(SessionRate{.communicator = communicator, .ranks = member.ranks, .rate = told.rate}));
+                        encode(SessionRate{.communicator = communicator, .ranks = member.ranks, .rate = sent.rate}));
     } catch (const Error& error) {
       BANYAN_LOG(debug) << "a rate was not told to host " << in_quotes(member.host) << ": " << error.what();
     }
@@ -100,8 +100,8 @@ void StewardLink::tell(const std::string& communicator, const Told& told) {
 
 void StewardLink::repeat() {
   repetition_ = reactor_.after(kRepeat, [this] { repeat(); });
-  for (const auto& [communicator, told] : told_) {
-    if (told.rate > 0) tell(communicator, told);
+  for (const auto& [communicator, sent] : sent_) {
+    if (sent.rate > 0) send(communicator, sent);
   }
 }
 

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,7 +17,7 @@
 #include "banyan/run/system/reactor.h"
 #include "banyan/service/cluster/card_cache.h"
 #include "banyan/service/cluster/mesh.h"
-#include "banyan/service/cluster/mesh_messages.h"
+#include "banyan/service/operate/route_advice.h"
 #include "banyan/service/share/steward.h"
 
 namespace banyan::service {
@@ -30,10 +29,10 @@ class StewardLink {
   // Rates that limit somebody are said again.
   static constexpr std::chrono::milliseconds kRepeat{500};
 
-  // All references outlive it. `own`: this host. `received`: of every report that this daemon takes as the steward.
+  // All references outlive it. `own`: this host. `routes` gets every report that this daemon takes as the steward.
   // Throws what Steward's constructor throws.
   StewardLink(run::Reactor& reactor, CardCache& cards, Mesh& mesh, std::string own, Steward::Options options,
-              std::function<void(const Activity&)> received = {});
+              RouteAdvice& routes);
   ~StewardLink();
   StewardLink(const StewardLink&) = delete;
   StewardLink& operator=(const StewardLink&) = delete;
@@ -48,14 +47,14 @@ class StewardLink {
   const std::string& steward_host();
 
  private:
-  struct Told {
+  struct Sent {
     std::vector<RanksOnHost> members;
     uint64_t rate = 0;
   };
   Steward::Time now() const { return reactor_.now().time_since_epoch(); }
   void decide();
   void decide_at(run::Reactor::TimePoint when);
-  void tell(const std::string& communicator, const Told& told);
+  void send(const std::string& communicator, const Sent& sent);
   void repeat();
 
   run::Reactor& reactor_;
@@ -63,8 +62,8 @@ class StewardLink {
   Mesh& mesh_;
   const std::string own_;
   Steward steward_;
-  const std::function<void(const Activity&)> received_;
-  std::map<std::string, Told> told_;  // by communicator; as long as the steward knows it
+  RouteAdvice& routes_;
+  std::map<std::string, Sent> sent_;  // by communicator; as long as the steward knows it
   std::optional<run::Reactor::Timer> decision_;
   run::Reactor::TimePoint decides_at_;
   run::Reactor::Timer repetition_;

@@ -3,253 +3,16 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include "banyan/run/system/system_error.h"
+#include "banyan/service/protocol/wire_fields.h"
 
 namespace banyan::service {
 namespace {
-
-using run::WireReader;
-using run::WireWriter;
-
-constexpr uint8_t kErrorCodes = static_cast<uint8_t>(ErrorCode::invalid_usage) + 1;
-
-// ---- Parts ----
-
-void put(WireWriter& writer, const Capability& capability) {
-  for (const uint8_t byte : capability) writer.number(byte);
-}
-void put(WireWriter& writer, const BufferName& name) {
-  writer.number(name.region).number(name.generation).number(name.offset);
-}
-void put(WireWriter& writer, const RegionTable::Place& place) { writer.number(place.index).number(place.generation); }
-void put(WireWriter& writer, bool flag) { writer.number(static_cast<uint8_t>(flag)); }
-
-bool take_flag(WireReader& reader) {
-  const auto flag = reader.number<uint8_t>();
-  if (flag > 1) throw Error(ErrorCode::invalid_input, "a message has a flag that is neither 0 nor 1");
-  return flag == 1;
-}
-Capability take_capability(WireReader& reader) {
-  Capability capability;
-  for (uint8_t& byte : capability) byte = reader.number<uint8_t>();
-  return capability;
-}
-BufferName take_buffer(WireReader& reader) {
-  BufferName name;
-  name.region = reader.number<uint32_t>();
-  name.generation = reader.number<uint32_t>();
-  name.offset = reader.number<uint64_t>();
-  return name;
-}
-RegionTable::Place take_place(WireReader& reader) {
-  RegionTable::Place place;
-  place.index = reader.number<uint32_t>();
-  place.generation = reader.number<uint32_t>();
-  return place;
-}
-// ---- Messages. Each is written and read in the same order. ----
-
-void put(WireWriter& writer, const Hello& hello) { writer.number(hello.version).text(hello.program); }
-void take(WireReader& reader, Hello& hello) {
-  hello.version = reader.number<uint32_t>();
-  hello.program = reader.text();
-}
-
-void put(WireWriter& writer, const OfferRegion& offer) { writer.number(offer.wish).number(offer.bytes); }
-void take(WireReader& reader, OfferRegion& offer) {
-  offer.wish = reader.number<uint64_t>();
-  offer.bytes = reader.number<uint64_t>();
-}
-
-void put(WireWriter& writer, const WithdrawRegion& withdraw) { put(writer, withdraw.place); }
-void take(WireReader& reader, WithdrawRegion& withdraw) { withdraw.place = take_place(reader); }
-
-void put(WireWriter& writer, const OpenSession& open) {
-  writer.number(open.wish).number(open.session);
-  put(writer, open.page);
-  put(writer, open.capability);
-  writer.number(open.communicator)
-      .text(open.name)
-      .text(open.tenant)
-      .number(open.rank)
-      .ranks(open.members)
-      .number(open.job_size);
-  writer.number(static_cast<uint32_t>(open.hosts.size()));
-  for (const std::string& host : open.hosts) writer.text(host);
-  writer.ranks(open.host_of_rank).number(open.timeout).number(open.join_timeout);
-  put(writer, open.checksums);
-}
-void take(WireReader& reader, OpenSession& open) {
-  open.wish = reader.number<uint64_t>();
-  open.session = reader.number<uint32_t>();
-  open.page = take_buffer(reader);
-  open.capability = take_capability(reader);
-  open.communicator = reader.number<uint64_t>();
-  open.name = reader.text();
-  open.tenant = reader.text();
-  open.rank = reader.number<uint32_t>();
-  open.members = reader.ranks();
-  open.job_size = reader.number<uint32_t>();
-  open.hosts.resize(reader.count(sizeof(uint32_t)));
-  for (std::string& host : open.hosts) host = reader.text();
-  open.host_of_rank = reader.ranks();
-  open.timeout = reader.number<uint32_t>();
-  open.join_timeout = reader.number<uint32_t>();
-  open.checksums = take_flag(reader);
-}
-
-void put(WireWriter& writer, const CloseSession& close) { writer.number(close.session); }
-void take(WireReader& reader, CloseSession& close) { close.session = reader.number<uint32_t>(); }
-
-void put(WireWriter& writer, const RankGone& gone) { writer.number(gone.session).number(gone.rank); }
-void take(WireReader& reader, RankGone& gone) {
-  gone.session = reader.number<uint32_t>();
-  gone.rank = reader.number<uint32_t>();
-}
-
-void put(WireWriter& writer, const Welcome& welcome) {
-  writer.number(welcome.version).text(welcome.host);
-  put(writer, welcome.capability);
-  writer.number(uint8_t{welcome.is_crowded});
-}
-Welcome take_welcome(WireReader& reader) {
-  Welcome welcome;
-  welcome.version = reader.number<uint32_t>();
-  welcome.host = reader.text();
-  welcome.capability = take_capability(reader);
-  welcome.is_crowded = reader.number<uint8_t>() != 0;
-  return welcome;
-}
-
-void put(WireWriter& writer, const RegionPlaced& placed) {
-  writer.number(placed.wish);
-  put(writer, placed.place);
-}
-RegionPlaced take_placed(WireReader& reader) {
-  const auto wish = reader.number<uint64_t>();
-  return {.wish = wish, .place = take_place(reader)};
-}
-
-void put(WireWriter& writer, const SessionOpened& opened) { writer.number(opened.wish).text(opened.means); }
-SessionOpened take_opened(WireReader& reader) {
-  const auto wish = reader.number<uint64_t>();
-  return {.wish = wish, .means = reader.text()};
-}
-
-void put(WireWriter& writer, const AskHints& ask) { writer.number(ask.wish); }
-void take(WireReader& reader, AskHints& ask) { ask.wish = reader.number<uint64_t>(); }
-
-void put(WireWriter& writer, const ShowRecord& show) {
-  writer.number(show.record);
-  put(writer, show.capability);
-  writer.number(show.communicator).text(show.name).text(show.tenant).number(show.rank).number(show.size);
-}
-void take(WireReader& reader, ShowRecord& show) {
-  show.record = reader.number<uint32_t>();
-  show.capability = take_capability(reader);
-  show.communicator = reader.number<uint64_t>();
-  show.name = reader.text();
-  show.tenant = reader.text();
-  show.rank = reader.number<uint32_t>();
-  show.size = reader.number<uint32_t>();
-}
-
-void put(WireWriter& writer, const HideRecord& hide) { writer.number(hide.record); }
-void take(WireReader& reader, HideRecord& hide) { hide.record = reader.number<uint32_t>(); }
-
-void put(WireWriter& writer, const HintsGiven& given) { writer.number(given.wish).text(given.hints); }
-void take(WireReader& reader, HintsGiven& given) {
-  given.wish = reader.number<uint64_t>();
-  given.hints = reader.text();
-}
-
-void put(WireWriter& writer, const Refused& refused) {
-  writer.number(refused.wish);
-  put_error(writer, refused.error);
-}
-Refused take_refused(WireReader& reader) {
-  const auto wish = reader.number<uint64_t>();
-  return {.wish = wish, .error = take_error(reader)};
-}
-
-void put(WireWriter& writer, const SessionFailed& failed) {
-  writer.number(failed.session);
-  put_error(writer, failed.error);
-}
-SessionFailed take_failed(WireReader& reader) {
-  const auto session = reader.number<uint32_t>();
-  return {.session = session, .error = take_error(reader)};
-}
-
-void put(WireWriter&, const Succeeded&) {}
-
-// The first byte is the place of the message in its variant.
-template <typename Variant>
-std::string encode_any(const Variant& message) {
-  WireWriter writer;
-  writer.number(static_cast<uint8_t>(message.index()));
-  std::visit([&](const auto& said) { put(writer, said); }, message);
-  return writer.take();
-}
-
-template <typename Message>
-Message taken(WireReader& reader) {
-  Message message;
-  take(reader, message);
-  return message;
-}
-
-ClientMessage take_client_message(WireReader& reader) {
-  switch (reader.number<uint8_t>()) {
-    case 0:
-      return taken<Hello>(reader);
-    case 1:
-      return taken<OfferRegion>(reader);
-    case 2:
-      return taken<WithdrawRegion>(reader);
-    case 3:
-      return taken<OpenSession>(reader);
-    case 4:
-      return taken<CloseSession>(reader);
-    case 5:
-      return taken<RankGone>(reader);
-    case 6:
-      return taken<AskHints>(reader);
-    case 7:
-      return taken<ShowRecord>(reader);
-    case 8:
-      return taken<HideRecord>(reader);
-    default:
-      throw Error(ErrorCode::invalid_input, "a message of an unknown kind");
-  }
-}
-
-DaemonMessage take_daemon_message(WireReader& reader) {
-  switch (reader.number<uint8_t>()) {
-    case 0:
-      return take_welcome(reader);
-    case 1:
-      return take_placed(reader);
-    case 2:
-      return take_opened(reader);
-    case 3:
-      return take_refused(reader);
-    case 4:
-      return take_failed(reader);
-    case 5:
-      return taken<HintsGiven>(reader);
-    case 6:
-      return Succeeded();
-    default:
-      throw Error(ErrorCode::invalid_input, "a message of an unknown kind");
-  }
-}
 
 bool is_gone(int error) { return error == EPIPE || error == ECONNRESET || error == ENOTCONN; }
 
@@ -303,32 +66,58 @@ class ArrivedDescriptors {
 
 }  // namespace
 
-void put_error(WireWriter& writer, const Error& error) {
-  writer.number(static_cast<uint8_t>(error.code())).text(error.message()).text(error.where());
-}
-Error take_error(WireReader& reader) {
-  const auto code = reader.number<uint8_t>();
-  if (code >= kErrorCodes) throw Error(ErrorCode::invalid_input, "a message has an error of an unknown kind");
-  std::string message = reader.text();
-  return {static_cast<ErrorCode>(code), std::move(message), reader.text()};
-}
+// ---- The fields of each message, in their order ----
 
-std::string encode(const ClientMessage& message) { return encode_any(message); }
-std::string encode(const DaemonMessage& message) { return encode_any(message); }
+template <>
+inline constexpr auto kWireFields<BufferName> =
+    std::tuple{&BufferName::region, &BufferName::generation, &BufferName::offset};
+template <>
+inline constexpr auto kWireFields<RegionTable::Place> =
+    std::tuple{&RegionTable::Place::index, &RegionTable::Place::generation};
+template <>
+inline constexpr auto kWireFields<Hello> = std::tuple{&Hello::version, &Hello::program};
+template <>
+inline constexpr auto kWireFields<OfferRegion> = std::tuple{&OfferRegion::wish, &OfferRegion::bytes};
+template <>
+inline constexpr auto kWireFields<WithdrawRegion> = std::tuple{&WithdrawRegion::place};
+template <>
+inline constexpr auto kWireFields<OpenSession> = std::tuple{
+    &OpenSession::wish,         &OpenSession::session,      &OpenSession::page,     &OpenSession::capability,
+    &OpenSession::communicator, &OpenSession::name,         &OpenSession::tenant,   &OpenSession::rank,
+    &OpenSession::members,      &OpenSession::job_size,     &OpenSession::hosts,    &OpenSession::host_of_rank,
+    &OpenSession::timeout,      &OpenSession::join_timeout, &OpenSession::checksums};
+template <>
+inline constexpr auto kWireFields<CloseSession> = std::tuple{&CloseSession::session};
+template <>
+inline constexpr auto kWireFields<RankGone> = std::tuple{&RankGone::session, &RankGone::rank};
+template <>
+inline constexpr auto kWireFields<AskHints> = std::tuple{&AskHints::wish};
+template <>
+inline constexpr auto kWireFields<ShowRecord> =
+    std::tuple{&ShowRecord::record, &ShowRecord::capability, &ShowRecord::communicator, &ShowRecord::name,
+               &ShowRecord::tenant, &ShowRecord::rank,       &ShowRecord::size};
+template <>
+inline constexpr auto kWireFields<HideRecord> = std::tuple{&HideRecord::record};
+template <>
+inline constexpr auto kWireFields<Welcome> =
+    std::tuple{&Welcome::version, &Welcome::host, &Welcome::capability, &Welcome::is_crowded};
+template <>
+inline constexpr auto kWireFields<RegionPlaced> = std::tuple{&RegionPlaced::wish, &RegionPlaced::place};
+template <>
+inline constexpr auto kWireFields<SessionOpened> = std::tuple{&SessionOpened::wish, &SessionOpened::means};
+template <>
+inline constexpr auto kWireFields<Refused> = std::tuple{&Refused::wish, &Refused::error};
+template <>
+inline constexpr auto kWireFields<SessionFailed> = std::tuple{&SessionFailed::session, &SessionFailed::error};
+template <>
+inline constexpr auto kWireFields<HintsGiven> = std::tuple{&HintsGiven::wish, &HintsGiven::hints};
+template <>
+inline constexpr std::tuple<> kWireFields<Succeeded>;
 
-ClientMessage decode_client_message(std::string_view bytes) {
-  WireReader reader(bytes);
-  ClientMessage message = take_client_message(reader);
-  reader.end();
-  return message;
-}
-
-DaemonMessage decode_daemon_message(std::string_view bytes) {
-  WireReader reader(bytes);
-  DaemonMessage message = take_daemon_message(reader);
-  reader.end();
-  return message;
-}
+std::string encode(const ClientMessage& message) { return encode_one_of(message); }
+std::string encode(const DaemonMessage& message) { return encode_one_of(message); }
+ClientMessage decode_client_message(std::string_view bytes) { return decode_one_of<ClientMessage>(bytes); }
+DaemonMessage decode_daemon_message(std::string_view bytes) { return decode_one_of<DaemonMessage>(bytes); }
 
 bool send_parcel(int socket, std::string_view bytes, int descriptor) {
   iovec piece{.iov_base = const_cast<char*>(bytes.data()), .iov_len = bytes.size()};

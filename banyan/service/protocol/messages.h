@@ -9,7 +9,6 @@
 // eventfd that the client sets when the daemon sleeps; OfferRegion and ShowRecord one, a sealed memfd.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,17 +18,14 @@
 #include <vector>
 
 #include "banyan/base/error.h"
-#include "banyan/run/join/wire.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/service/protocol/capability.h"
 #include "banyan/service/protocol/region_table.h"
 #include "banyan/service/protocol/submission.h"
 
 namespace banyan::service {
 
 constexpr size_t kMaxMessage = 256 * 1024;  // bytes
-
-// 128 random bits that a daemon has made. A process that knows them may have ranks in the communicators of a job.
-using Capability = std::array<uint8_t, 16>;
 
 // ---- From the client ----
 
@@ -103,13 +99,13 @@ struct SessionOpened {
 // The wish was not granted; nothing has changed.
 struct Refused {
   uint64_t wish = 0;
-  Error error;
+  Error error{ErrorCode::io, ""};
 };
 // Calls of this session fail with this error from now on. The rank finds out why at its next call, and tells the other
 // ranks.
 struct SessionFailed {
   uint32_t session = 0;
-  Error error;
+  Error error{ErrorCode::io, ""};
 };
 struct HintsGiven {
   uint64_t wish = 0;
@@ -124,15 +120,12 @@ using ClientMessage = std::variant<Hello, OfferRegion, WithdrawRegion, OpenSessi
                                    ShowRecord, HideRecord>;
 using DaemonMessage = std::variant<Welcome, RegionPlaced, SessionOpened, Refused, SessionFailed, HintsGiven, Succeeded>;
 
+// Their fields are in messages.cc, in rows of wire_fields.h.
 std::string encode(const ClientMessage& message);
 std::string encode(const DaemonMessage& message);
 // Throw Error{invalid_input} for what is no message. The receiver checks that the numbers make sense.
 ClientMessage decode_client_message(std::string_view bytes);
 DaemonMessage decode_daemon_message(std::string_view bytes);
-
-// An error as a part of a message. take_error throws Error{invalid_input}.
-void put_error(run::WireWriter& writer, const Error& error);
-Error take_error(run::WireReader& reader);
 
 // ---- Over the socket ----
 

@@ -6,7 +6,6 @@
 // One thread; regions may be let go of in others.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

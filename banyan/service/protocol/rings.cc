@@ -111,6 +111,15 @@ bool DaemonRings::complete(const Completion& completion) {
   return wake_client(*page_);
 }
 
+bool DaemonRings::flush() {
+  bool moved = false;
+  for (; !kept_.empty() && has_room(); kept_.pop_front()) {
+    has_woken_ |= complete(kept_.front());
+    moved = true;
+  }
+  return moved;
+}
+
 // ---- The doorbell ----
 
 bool ring(DoorbellPage& page, uint32_t session) {

@@ -28,7 +28,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
+#include <utility>
 
 #include "banyan/run/system/futex.h"
 #include "banyan/service/protocol/submission.h"
@@ -100,7 +102,10 @@ class ClientRings {
   uint64_t consumed_ = 0;  // by the daemon, when has_room() looked last
 };
 
-// The daemon's side.
+// The daemon's side, where completions may wait for room.
+//
+// 1. Completions reach the client in the order of complete() and of keep(), each once.
+// 2. One that is kept waits only while the ring has no room for it, or until flush().
 class DaemonRings {
  public:
   explicit DaemonRings(SessionPage& page) : page_(&page) {}
@@ -116,12 +121,22 @@ class DaemonRings {
   bool complete(const Completion& completion);
   SessionStatus& status() { return page_->status; }
 
+  // Keeps a completion until flush() finds room for it.
+  void keep(const Completion& completion) { kept_.push_back(completion); }
+  size_t kept() const { return kept_.size(); }
+  // Writes completions that are kept, as many as find room. True if there were any. Throws as has_room().
+  bool flush();
+  // True if the client was woken by flush() since this was called last.
+  bool take_woken() { return std::exchange(has_woken_, false); }
+
  private:
   void look_for_room();
 
   SessionPage* page_;
   uint64_t consumed_ = 0, completed_ = 0;
   uint64_t taken_ = 0;  // by the client, when has_room() looked last
+  std::deque<Completion> kept_;
+  bool has_woken_ = false;
 };
 
 // In memory of the client, one for all of its sessions: which of them have something for the daemon.

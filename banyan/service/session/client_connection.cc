@@ -145,20 +145,20 @@ void ClientConnection::close(run::FileDescriptor descriptor) const {
 }
 
 uint32_t ClientConnection::wanted() const {
-  return (is_resting_ ? 0u : uint32_t{EPOLLIN}) | (unsaid_.empty() ? 0u : uint32_t{EPOLLOUT});
+  return (is_resting_ ? 0u : uint32_t{EPOLLIN}) | (unsent_.empty() ? 0u : uint32_t{EPOLLOUT});
 }
 
 void ClientConnection::serve(uint32_t events) {
   try {
-    if ((events & EPOLLOUT) != 0) say_on();
+    if ((events & EPOLLOUT) != 0) send_on();
     if (is_resting_ && (events & (EPOLLHUP | EPOLLERR)) != 0) return hang_up("the other side has gone");
-    if (!is_resting_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) hear();
+    if (!is_resting_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
   } catch (const Error& error) {
     hang_up(error.message());
   }
 }
 
-void ClientConnection::hear() {
+void ClientConnection::receive() {
   for (int parcels = 0; parcels < kParcelsAtOnce && !is_over_; ++parcels) {
     if (shall_rest()) return;
     std::optional<Parcel> parcel = receive_parcel(socket_.get(), hooks_.close);
@@ -173,7 +173,7 @@ void ClientConnection::hear() {
     const Closer closer{*this, parcel->descriptor};
     const ClientMessage message = decode_client_message(parcel->bytes);
     if (is_wish(message)) ++unanswered_;
-    hooks_.said(message, parcel->descriptor);
+    hooks_.received(message, parcel->descriptor);
   }
 }
 
@@ -183,39 +183,39 @@ bool ClientConnection::shall_rest() {
   if (!has_asked_enough && pause.count() <= 0) return false;
   is_resting_ = true;
   if (!has_asked_enough) {  // else the next answer ends it
-    rest_ = reactor_.after(std::chrono::ceil<std::chrono::microseconds>(pause), [this] { go_on_hearing(); });
+    rest_ = reactor_.after(std::chrono::ceil<std::chrono::microseconds>(pause), [this] { go_on_receiving(); });
   }
   reactor_.change(socket_.get(), wanted());
   return true;
 }
 
-void ClientConnection::go_on_hearing() {
+void ClientConnection::go_on_receiving() {
   rest_.reset();
   is_resting_ = false;
   reactor_.change(socket_.get(), wanted());
 }
 
-void ClientConnection::say(const DaemonMessage& message, int descriptor) {
+void ClientConnection::send(const DaemonMessage& message, int descriptor) {
   if (is_over_) return;
   try {
     if (is_answer(message) && unanswered_ > 0 && --unanswered_ < kMostUnanswered && is_resting_ && !rest_) {
-      go_on_hearing();
+      go_on_receiving();
     }
     std::string bytes = encode(message);
-    if (unsaid_.empty() && send_parcel(socket_.get(), bytes, descriptor)) return;
-    if (descriptor >= 0 || unsaid_.size() >= kMostUnsaid) {
+    if (unsent_.empty() && send_parcel(socket_.get(), bytes, descriptor)) return;
+    if (descriptor >= 0 || unsent_.size() >= kMostUnsent) {
       throw Error(ErrorCode::peer_lost, "it does not read what it is told");
     }
-    unsaid_.push_back(std::move(bytes));
+    unsent_.push_back(std::move(bytes));
     reactor_.change(socket_.get(), wanted());
   } catch (const Error& error) {
     hang_up(error.message());
   }
 }
 
-void ClientConnection::say_on() {
-  for (; !unsaid_.empty(); unsaid_.pop_front()) {
-    if (!send_parcel(socket_.get(), unsaid_.front())) return;
+void ClientConnection::send_on() {
+  for (; !unsent_.empty(); unsent_.pop_front()) {
+    if (!send_parcel(socket_.get(), unsent_.front())) return;
   }
   reactor_.change(socket_.get(), wanted());
 }

@@ -53,7 +53,7 @@ class ClientConnection {
  public:
   struct Hooks {
     // An Error that it throws hangs up. It may take the descriptor, which is closed otherwise.
-    std::function<void(const ClientMessage& message, std::optional<run::FileDescriptor>& descriptor)> said;
+    std::function<void(const ClientMessage& message, std::optional<run::FileDescriptor>& descriptor)> received;
     std::function<void(const std::string& why)> gone;  // must not destroy this object at once
     // The time for which nothing is to be read. Empty: there is no pause.
     std::function<std::chrono::nanoseconds()> pause = {};
@@ -66,22 +66,22 @@ class ClientConnection {
   ClientConnection& operator=(const ClientConnection&) = delete;
 
   const ClientIdentity& identity() const { return identity_; }
-  void say(const DaemonMessage& message, int descriptor = -1);
+  void send(const DaemonMessage& message, int descriptor = -1);
   // Receives and sends nothing any more, and calls no hook but `close`; its socket stays open as long as this object
   // lives. False if it was over already.
   bool end();
 
  private:
-  static constexpr size_t kMostUnsaid = 1024, kMostUnanswered = 64;
+  static constexpr size_t kMostUnsent = 1024, kMostUnanswered = 64;
   static constexpr int kParcelsAtOnce = 16;
 
   void serve(uint32_t events);
-  void hear();
+  void receive();
   bool shall_rest();
-  void go_on_hearing();
+  void go_on_receiving();
   uint32_t wanted() const;
   void close(run::FileDescriptor descriptor) const;
-  void say_on();
+  void send_on();
   void hang_up(const std::string& why);
 
   run::Reactor& reactor_;
@@ -89,7 +89,7 @@ class ClientConnection {
   const Hooks hooks_;
   const ClientIdentity identity_;
   const run::FileDescriptor process_;  // as in ClientProcess
-  std::deque<std::string> unsaid_;
+  std::deque<std::string> unsent_;
   size_t unanswered_ = 0;  // wishes
   bool is_resting_ = false;
   std::optional<run::Reactor::Timer> rest_;  // until it hears again

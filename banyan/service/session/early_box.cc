@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <iterator>
-#include <utility>
 
 namespace banyan::service {
 
@@ -12,17 +11,17 @@ void EarlyBox::count(const std::string& user, size_t before, size_t now) {
   if (now > 0) sizes_.emplace(now, user);
 }
 
-void EarlyBox::insert(Kept kept) {
-  make_room_for(kept.user);
-  Items& items = of_user_[kept.user];
-  count(kept.user, items.size(), items.size() + 1);
-  items.push_back(std::move(kept));
+void EarlyBox::keep(Item item, Time now) {
+  make_room_for(item.user);
+  Items& items = of_user_[item.user];
+  count(item.user, items.size(), items.size() + 1);
+  items.push_back({.item = std::move(item), .since = now, .place = {}});
   const auto last = std::prev(items.end());
-  last->place = by_key_.emplace(last->key, last);
+  last->place = by_key_.emplace(last->item.key, last);
 }
 
 void EarlyBox::drop(Items::iterator item) {
-  const auto of_user = of_user_.find(item->user);
+  const auto of_user = of_user_.find(item->item.user);
   count(of_user->first, of_user->second.size(), of_user->second.size() - 1);
   by_key_.erase(item->place);
   of_user->second.erase(item);
@@ -39,29 +38,16 @@ void EarlyBox::make_room_for(const std::string& user) {
   }
 }
 
-void EarlyBox::keep(Item item, Time now) {
-  Kept kept{.key = std::move(item.key), .user = std::move(item.user), .what = "", .since = now, .place = {}};
-  std::visit([&](auto& what) { kept.what = std::move(what); }, item.what);
-  insert(std::move(kept));
-}
-
 void EarlyBox::keep_refusal(const std::string& communicator, const std::string& user, const Error& why, Time now) {
-  if (refusal_of(communicator) != nullptr) return;
-  insert({.key = {communicator, kAllRanks}, .user = user, .what = why, .since = now, .place = {}});
+  if (refusal_of(communicator) == nullptr) keep({.key = {communicator, kAllRanks}, .user = user, .what = why}, now);
 }
 
 std::vector<EarlyBox::Item> EarlyBox::take(const Key& key) {
   std::vector<Item> taken;
   // Items of one key stand in the order in which they came.
   for (auto each = by_key_.find(key); each != by_key_.end() && each->first == key; each = by_key_.find(key)) {
-    Kept& kept = *each->second;
-    Item item{.key = kept.key, .user = kept.user, .what = ""};
-    if (auto* const lane = std::get_if<Lane>(&kept.what)) {
-      item.what = std::move(*lane);
-    } else {
-      item.what = std::move(std::get<Text>(kept.what));
-    }
-    taken.push_back(std::move(item));
+    Item& kept = each->second->item;
+    taken.push_back({.key = kept.key, .user = kept.user, .what = std::move(kept.what)});
     drop(each->second);
   }
   return taken;
@@ -69,7 +55,7 @@ std::vector<EarlyBox::Item> EarlyBox::take(const Key& key) {
 
 const Error* EarlyBox::refusal_of(const std::string& communicator) const {
   const auto found = by_key_.find({communicator, kAllRanks});
-  return found == by_key_.end() ? nullptr : &std::get<Error>(found->second->what);
+  return found == by_key_.end() ? nullptr : &std::get<Error>(found->second->item.what);
 }
 
 void EarlyBox::sweep(Time now) {
@@ -80,7 +66,7 @@ void EarlyBox::sweep(Time now) {
     const Items::iterator item = each++->second;
     if (now - item->since >= kLongest) {
       drop(item);
-    } else if (const auto* const lane = std::get_if<Lane>(&item->what)) {
+    } else if (const auto* const lane = std::get_if<Lane>(&item->item.what)) {
       polled.push_back({.fd = lane->connection.socket.get(), .events = POLLRDHUP, .revents = 0});
       lanes.push_back(item);
     }

@@ -39,7 +39,7 @@ class EarlyBox {
   struct Item {
     Key key;
     std::string user;
-    std::variant<Lane, Text> what;
+    std::variant<Lane, Text, Error> what;  // an Error: why its communicator never comes about
   };
 
   void keep(Item item, Time now);
@@ -58,15 +58,12 @@ class EarlyBox {
   using Items = std::list<Kept>;
   using ByKey = std::multimap<Key, Items::iterator>;
   struct Kept {
-    Key key;
-    std::string user;
-    std::variant<Lane, Text, Error> what;
+    Item item;
     Time since;
     ByKey::iterator place;
   };
   static constexpr uint32_t kAllRanks = UINT32_MAX;  // in the key of a refusal
 
-  void insert(Kept kept);
   void drop(Items::iterator item);
   void make_room_for(const std::string& user);
   void count(const std::string& user, size_t before, size_t now);

@@ -1,12 +1,10 @@
 #include "banyan/service/session/open_sessions.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "banyan/run/join/wire.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/seal/primitives.h"
-#include "banyan/service/cluster/host_directory.h"
 
 namespace banyan::service {
 namespace {
@@ -32,7 +30,7 @@ void SessionLanes::lose(uint32_t rank) {
 }
 
 std::string OpenSessions::id_of(const Capability& capability, uint64_t communicator) {
-  return in_hexadecimal({capability.begin(), capability.end()}) + "." + std::to_string(communicator);
+  return in_hexadecimal(capability) + "." + std::to_string(communicator);
 }
 
 OpenSessions::Key OpenSessions::key_of(const OpenSession& open) {
@@ -62,7 +60,7 @@ void OpenSessions::hand_over(const Key& key) {
     if (auto* const lane = std::get_if<EarlyBox::Lane>(&item.what)) {
       give(doors, *lane);
     } else {
-      doors.hear(std::get<EarlyBox::Text>(item.what));
+      doors.receive(std::get<EarlyBox::Text>(item.what));
     }
   }
 }
@@ -79,18 +77,18 @@ void OpenSessions::give(const Doors& doors, EarlyBox::Lane& lane) {
 }
 
 void OpenSessions::remove(const Key& key) {
-  if (sessions_.erase(key) > 0) note_ended(key);
+  if (sessions_.erase(key) > 0) record_ended(key);
 }
 
 bool OpenSessions::refuse(const Key& key) {
   if (sessions_.contains(key)) return false;
   const bool is_news = early_.refusal_of(key.first) == nullptr;
   early_.take(key);
-  note_ended(key);
+  record_ended(key);
   return is_news;
 }
 
-void OpenSessions::note_ended(const Key& key) {
+void OpenSessions::record_ended(const Key& key) {
   if (!ended_.insert(key).second) return;
   in_their_order_.push_back(key);
   if (in_their_order_.size() <= kEndedRemembered) return;
@@ -119,12 +117,12 @@ std::optional<std::string> OpenSessions::admit(const run::Greeting& greeting, ru
   return std::nullopt;
 }
 
-void OpenSessions::hear(const SessionText& said) {
+void OpenSessions::receive(const SessionText& said) {
   std::vector<Key> early;  // the last ranks first; of more than these, the first would go again
   for (auto rank = said.ranks.rbegin(); rank != said.ranks.rend(); ++rank) {
     Key key{said.communicator, *rank};
     if (const auto found = sessions_.find(key); found != sessions_.end()) {
-      found->second.hear(said.text);
+      found->second.receive(said.text);
     } else if (early.size() < EarlyBox::kMostOfUser && may_come(key)) {
       early.push_back(std::move(key));
     }
@@ -134,7 +132,7 @@ void OpenSessions::hear(const SessionText& said) {
   }
 }
 
-void OpenSessions::hear(const SessionRefusal& said) {
+void OpenSessions::receive(const SessionRefusal& said) {
   // Sessions that fail may remove themselves or others, so their keys are collected first.
   std::vector<Key> open;
   for (auto each = sessions_.lower_bound({said.communicator, 0});

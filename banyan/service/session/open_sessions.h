@@ -77,7 +77,7 @@ class OpenSessions {
 
   struct Doors {
     std::shared_ptr<SessionLanes> lanes;  // shared with its executor
-    std::function<void(const std::string& text)> hear;
+    std::function<void(const std::string& text)> receive;
     std::function<void(uint64_t rate)> set_rate;  // as in SessionRate
     std::function<void(const Error& why)> fail;
   };
@@ -96,9 +96,9 @@ class OpenSessions {
   // Admits a caller for "lane". Returns why it is not let in, if so. Throws Error{invalid_input}.
   std::optional<std::string> admit(const run::Greeting& greeting, run::Admitted& connection);
   // A text for a session that has ended is dropped.
-  void hear(const SessionText& said);
+  void receive(const SessionText& said);
   // The rank of another host was refused: ends the sessions of its communicator, and has them refused that come later.
-  void hear(const SessionRefusal& said);
+  void receive(const SessionRefusal& said);
   // A rate for a session that is not open is dropped, too: it is sent again.
   void set_rate(const SessionRate& said);
   // From now on no others begin than those that are open and `coming`, so nothing waits for others: a newer daemon of
@@ -119,7 +119,7 @@ class OpenSessions {
     return !ended_.contains(key) && !elsewhere_.contains(key) && (!coming_ || coming_->contains(key));
   }
   static void give(const Doors& doors, EarlyBox::Lane& lane);
-  void note_ended(const Key& key);
+  void record_ended(const Key& key);
 
   std::map<Key, Doors> sessions_;
   EarlyBox early_;

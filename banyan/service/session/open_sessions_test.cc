@@ -47,7 +47,7 @@ class OpenSessionsTest : public ::testing::Test {
     lanes->connections().open({.communicator = kGroup, .members = {0, 1, 2}, .own = rank, .at_most = milliseconds(100)},
                               answers);
     return {.lanes = std::move(lanes),
-            .hear = [this](const std::string& text) { heard_.push_back(text); },
+            .receive = [this](const std::string& text) { heard_.push_back(text); },
             .set_rate = [this](uint64_t rate) { heard_.push_back("rate " + std::to_string(rate)); },
             .fail = [this](const Error& why) { heard_.push_back(why.what()); }};
   }
@@ -98,7 +98,7 @@ TEST_F(OpenSessionsTest, WhatHasComeForASessionThatIsRefusedGoes) {
 TEST_F(OpenSessionsTest, ARefusalEndsTheOtherSessionsNowAndThoseThatComeLater) {
   const Error why(ErrorCode::invalid_usage, "rank 1 is refused");
   sessions_.add({"job.1", 2}, session(2, std::make_shared<run::AnswerQueue>()));
-  sessions_.hear(SessionRefusal{.communicator = "job.1", .error = why});
+  sessions_.receive(SessionRefusal{.communicator = "job.1", .error = why});
   EXPECT_THAT(heard_, ElementsAre("rank 1 is refused"));
   try {
     sessions_.add({"job.1", 0}, session(0, std::make_shared<run::AnswerQueue>()));
@@ -115,7 +115,7 @@ TEST_F(OpenSessionsTest, ARefusalEndsTheOtherSessionsNowAndThoseThatComeLater) {
 TEST_F(OpenSessionsTest, WhoWasRefusedItselfMayTryAgain) {
   const OpenSessions::Key key{"job.1", 1};
   EXPECT_TRUE(sessions_.refuse(key));
-  sessions_.hear(SessionRefusal{.communicator = "job.1", .error = Error(ErrorCode::io, "no room")});
+  sessions_.receive(SessionRefusal{.communicator = "job.1", .error = Error(ErrorCode::io, "no room")});
   EXPECT_FALSE(sessions_.refuse(key)) << "the others know";
   sessions_.add(key, session(1, std::make_shared<run::AnswerQueue>()));
   EXPECT_THROW(sessions_.add({"job.1", 0}, session(0, std::make_shared<run::AnswerQueue>())), Error);
@@ -125,7 +125,7 @@ TEST_F(OpenSessionsTest, OfATextForManyThatAreNotOpenTheLastOnesHaveIt) {
   std::vector<uint32_t> ranks(EarlyBox::kMostOfUser + 2);
   std::iota(ranks.begin(), ranks.end(), 0u);
   sessions_.add({"job.1", 1}, session(1, std::make_shared<run::AnswerQueue>()));
-  sessions_.hear({.communicator = "job.1", .ranks = ranks, .text = "to all"});
+  sessions_.receive({.communicator = "job.1", .ranks = ranks, .text = "to all"});
   EXPECT_THAT(heard_, ElementsAre("to all"));
   EXPECT_EQ(sessions_.early(), EarlyBox::kMostOfUser);
   sessions_.add({"job.1", 0}, session(0, std::make_shared<run::AnswerQueue>()));
@@ -183,16 +183,16 @@ TEST_F(OpenSessionsTest, TheOldestOfTooManyEarlyOnesIsHungUpOn) {
 }
 
 TEST_F(OpenSessionsTest, TextsGoToTheRanksThatAreNamed) {
-  sessions_.hear({.communicator = "job.1", .ranks = {1, 2}, .text = "early"});
-  sessions_.hear({.communicator = "job.2", .ranks = {2}, .text = "to another job"});
+  sessions_.receive({.communicator = "job.1", .ranks = {1, 2}, .text = "early"});
+  sessions_.receive({.communicator = "job.2", .ranks = {2}, .text = "to another job"});
   sessions_.add({"job.1", 2}, session(2, std::make_shared<run::AnswerQueue>()));
   EXPECT_THAT(heard_, ElementsAre());
   sessions_.hand_over({"job.1", 2});
   EXPECT_THAT(heard_, ElementsAre("early"));
-  sessions_.hear({.communicator = "job.1", .ranks = {0, 2}, .text = "in time"});
+  sessions_.receive({.communicator = "job.1", .ranks = {0, 2}, .text = "in time"});
   EXPECT_THAT(heard_, ElementsAre("early", "in time"));
   sessions_.remove({"job.1", 2});
-  sessions_.hear({.communicator = "job.1", .ranks = {2}, .text = "late"});
+  sessions_.receive({.communicator = "job.1", .ranks = {2}, .text = "late"});
   sessions_.add({"job.1", 1}, session(1, std::make_shared<run::AnswerQueue>()));
   sessions_.hand_over({"job.1", 1});
   EXPECT_THAT(heard_, ElementsAre("early", "in time", "early"));
@@ -214,9 +214,9 @@ TEST_F(OpenSessionsTest, WhatIsForAnotherDaemonOfThisHostIsRefusedOrDropped) {
   };
   sessions_.know_elsewhere({{"job.1", 2}});
   EXPECT_THAT(admitted("job.1"), HasSubstr("another daemon of this host"));
-  sessions_.hear({.communicator = "job.1", .ranks = {2}, .text = "for the other"});
+  sessions_.receive({.communicator = "job.1", .ranks = {2}, .text = "for the other"});
   EXPECT_EQ(sessions_.early(), 0u);
-  sessions_.hear({.communicator = "job.1", .ranks = {1}, .text = "for this one"});
+  sessions_.receive({.communicator = "job.1", .ranks = {1}, .text = "for this one"});
   EXPECT_EQ(sessions_.early(), 1u);
   sessions_.end_with({{"job.2", 2}});
   EXPECT_THAT(admitted("job.3"), HasSubstr("another daemon of this host"));

@@ -58,7 +58,7 @@ void lead_from(const HostCard& old, const std::function<HostCard(uint16_t port)>
   open.host_of_rank = {0, 1};
   Published published;
   CardCache cache(reactor, std::make_unique<FakeDirectory>(published), "a fake",
-                  {.found = [](const HostCard&) {}, .note = [](const std::string&) {}});
+                  {.found = [](const HostCard&) {}, .record = [](const std::string&) {}});
   const auto lanes = std::make_shared<SessionLanes>(reactor, connects, "job.1",
                                                     std::vector<run::ConnectTarget>{target_at(own), target_at(old)},
                                                     [] { return false; });

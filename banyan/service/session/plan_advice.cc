@@ -1,7 +1,6 @@
 #include "banyan/service/session/plan_advice.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace banyan::service {
 namespace {
@@ -26,17 +25,17 @@ std::map<uint32_t, uint64_t> AdvisedCables::bandwidths(const LinkTable& links, c
   }
   std::map<uint32_t, uint64_t> bandwidths;
   for (const auto& [cable, sixteenths] : parts) {
-    Told& told = told_[cable];
+    Advised& advised = advised_[cable];
     const auto said = adopted.bytes_per_second.find(cable);
     if (said == adopted.bytes_per_second.end()) {
-      told.whole = static_cast<uint64_t>(whole.at(cable));
-    } else if (said->second == told.latest) {
-      told.adopted = told.latest;
-    } else if (said->second != told.adopted) {
-      told.whole = said->second;
+      advised.whole = static_cast<uint64_t>(whole.at(cable));
+    } else if (said->second == advised.latest) {
+      advised.adopted = advised.latest;
+    } else if (said->second != advised.adopted) {
+      advised.whole = said->second;
     }
-    told.latest = std::max<uint64_t>(1, told.whole * sixteenths / 16);
-    bandwidths[cable] = told.latest;
+    advised.latest = std::max<uint64_t>(1, advised.whole * sixteenths / 16);
+    bandwidths[cable] = advised.latest;
   }
   return bandwidths;
 }

@@ -40,11 +40,11 @@ class AdvisedCables {
                                           const run::FabricUpdate& adopted);
 
  private:
-  struct Told {
+  struct Advised {
     uint64_t whole = 0;                // as somebody else has said last
     uint64_t adopted = 0, latest = 0;  // parts of it: the one that ranks agreed on last, and the one since
   };
-  std::map<uint32_t, Told> told_;
+  std::map<uint32_t, Advised> advised_;
 };
 
 // A wish for these bandwidths, by cable, where a plan for them is quicker by a tenth than the present one would be with

@@ -16,7 +16,7 @@ uint64_t slower(uint64_t a, uint64_t b) {
 }  // namespace
 
 void RateGate::set_rate(uint64_t rate) {
-  told_ = rate;
+  rate_of_steward_ = rate;
   valid_until_ = now_() + kValid;
 }
 
@@ -43,7 +43,7 @@ bool RateGate::admit(const run::SliceOffer& offer) {
   if (call.elements == 0) call.elements = std::max<uint64_t>(1, run::elements_sent(*offer.plan));
   const Time now = now_();
   // The lower of the steward's rate, while it counts, and that of the call's links or cap.
-  go_at(slower(now < valid_until_ ? told_ : VirtualQueue::kUnlimited, call.most), now);
+  go_at(slower(now < valid_until_ ? rate_of_steward_ : VirtualQueue::kUnlimited, call.most), now);
   if (call.busiest_bytes > 0) {
     if (const Time opens = queue_.earliest(now); opens > now) {
       opens_at_ = opens;

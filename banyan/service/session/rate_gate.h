@@ -44,8 +44,9 @@ class RateGate : public run::SliceGate {
 
   bool admit(const run::SliceOffer& offer) override;
   // The rate that was set last, while it counts; nothing: no limit.
-  std::optional<uint64_t> told_rate() const {
-    return told_ == VirtualQueue::kUnlimited || now_() >= valid_until_ ? std::nullopt : std::optional(told_);
+  std::optional<uint64_t> steward_rate() const {
+    return rate_of_steward_ == VirtualQueue::kUnlimited || now_() >= valid_until_ ? std::nullopt
+                                                                                  : std::optional(rate_of_steward_);
   }
   // The time at which the slice that was refused last may leave; nothing if a slice was admitted since.
   std::optional<Time> opens_at() const { return opens_at_; }
@@ -62,7 +63,7 @@ class RateGate : public run::SliceGate {
 
   const std::function<Time()> now_;
   VirtualQueue queue_{VirtualQueue::kUnlimited, kLeastBurst};
-  uint64_t told_ = VirtualQueue::kUnlimited;
+  uint64_t rate_of_steward_ = VirtualQueue::kUnlimited;
   Time valid_until_{0};
   std::map<uint64_t, CallState> calls_;  // by number
   std::optional<Time> opens_at_;

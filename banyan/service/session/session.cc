@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/service/share/sharer.h"
 
 namespace banyan::service {
@@ -44,11 +45,12 @@ bool Session::step_on(size_t most) {
   if (has_failed_) return false;
   try {
     // Plans first, since calls may wait for them; then what the client has submitted; then what is under way.
-    const std::optional<Clock::time_point> due = attend_at();
-    bool moved = (plans_.has_work() || (due && Clock::now() >= *due)) && attend();
+    const std::optional<Clock::time_point> due = poll_at();
+    bool moved = (plans_.has_work() || (due && Clock::now() >= *due)) && poll();
     moved |= calls_.take(most);
     moved |= calls_.advance();
     if (calls_.has_unread()) show_flags();  // before the client can know that they are over
+    CHECK(!has_failed_) << "rank " << calls_.rank() << " completes calls after its failure";
     moved |= calls_.complete();
     if (share_) share_->look(calls_.has_messages());
     if (moved) {
@@ -73,9 +75,9 @@ void Session::mark_lanes() {
 }
 
 // True when that moved something: whom the calls wait for may be another rank now.
-bool Session::attend() {
+bool Session::poll() {
   const uint64_t steps = executor_->steps();
-  plans_.attend();
+  plans_.poll();
   return executor_->steps() != steps;
 }
 

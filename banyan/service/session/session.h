@@ -24,7 +24,7 @@
 #include "banyan/service/session/session_calls.h"
 #include "banyan/service/session/session_plans.h"
 #include "banyan/service/session/session_share.h"
-#include "banyan/service/share/call_grants.h"
+#include "banyan/service/share/rules.h"
 #include "banyan/service/view/host_view.h"
 
 namespace banyan::service {
@@ -57,7 +57,7 @@ class Session : public run::EventSource {
     return !has_failed_ && (has_work || (share_ && share_->is_active()));
   }
   // It is not busy, but is to have a step at this moment: peers may want something of calls that are over here.
-  std::optional<Clock::time_point> attend_at() const { return has_failed_ ? std::nullopt : plans_.attend_at(); }
+  std::optional<Clock::time_point> poll_at() const { return has_failed_ ? std::nullopt : plans_.poll_at(); }
   // Something may have come for it, which the next step finds.
   void expect_step() {
     may_move_ = true;
@@ -86,7 +86,7 @@ class Session : public run::EventSource {
   // its own.
   void set_terms(const Grant& grant, std::shared_ptr<CallGrants> calls);
   // Receives a text that the session of another rank, or this one, has sent to all.
-  void hear(const std::string& text) {
+  void receive(const std::string& text) {
     if (!has_failed_) plans_.receive(text);
   }
   // For operators; names of links and hosts are those that it was made with.
@@ -106,7 +106,7 @@ class Session : public run::EventSource {
   void prepare(run::WaitSet& set) override;
   bool react(std::span<const pollfd> polled) override;
   bool step_on(size_t most);
-  bool attend();
+  bool poll();
   void mark_lanes();
   void show();
   void show_flags();

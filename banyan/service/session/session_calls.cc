@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "banyan/base/check.h"
-#include "banyan/base/words.h"
 #include "banyan/run/call/operation.h"
 #include "banyan/run/record/log.h"
 
@@ -44,7 +43,8 @@ uint64_t copied_bytes(const run::Call& call, uint32_t rank, uint32_t size) {
 
 SessionCalls::SessionCalls(Options options, run::Executor& executor, SessionShare* share)
     : rules_(options.rules),
-      rings_(std::move(options.memory), *options.page),
+      memory_(std::move(options.memory)),
+      rings_(*options.page),
       regions_(*options.regions),
       grants_(std::move(options.grants)),
       account_(std::move(options.account)),
@@ -54,13 +54,13 @@ SessionCalls::SessionCalls(Options options, run::Executor& executor, SessionShar
       idle_since_(now()) {}
 
 bool SessionCalls::waits_for_others() const {
-  const bool is_quiet = messages_.empty() && rings_.waiting() == 0 && has_taken_all_;
+  const bool is_quiet = messages_.empty() && rings_.kept() == 0 && has_taken_all_;
   return is_quiet && (calls_.empty() || executor_.waits_for_peers());
 }
 
 // A client that reads no completions, or has very many messages under way, finds its ring full and waits.
 bool SessionCalls::has_room() const {
-  if (rings_.waiting() >= kMostUnread || messages_.size() >= kMostMessages) return false;
+  if (rings_.kept() >= kMostUnread || messages_.size() >= kMostMessages) return false;
   return messages_.size() < kOwnMessages || !account_ || account_->has_room(Resource::messages, 1);
 }
 
@@ -145,6 +145,7 @@ bool SessionCalls::advance() {
   bool moved = false;
   // Calls end in the order in which they began; messages in any.
   while (!calls_.empty() && executor_.advance()) {
+    CHECK(calls_.front().number == begun_ - calls_.size() + 1) << calls_.front().number << " of " << begun_;
     end(calls_.front(), 0);
     if (share_ != nullptr) share_->end(calls_.front().number);
     calls_.pop_front();
@@ -167,7 +168,7 @@ bool SessionCalls::advance() {
 
 void SessionCalls::end(const Flight& flight, uint32_t peer) {
   payload_bytes_ += payload_of(flight.call.call, rules_.rank, rules_.size);
-  rings_.complete({.sequence = flight.sequence, .peer = peer});
+  rings_.keep({.sequence = flight.sequence, .peer = peer});
 }
 
 void SessionCalls::describe(RankView& rank, Time moved) const {

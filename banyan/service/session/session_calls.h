@@ -23,11 +23,11 @@
 #include "banyan/run/call/call.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/service/protocol/region_table.h"
+#include "banyan/service/protocol/rings.h"
 #include "banyan/service/protocol/validate.h"
-#include "banyan/service/session/session_rings.h"
 #include "banyan/service/session/session_share.h"
 #include "banyan/service/session/tenant_quota.h"
-#include "banyan/service/share/call_grants.h"
+#include "banyan/service/share/rules.h"
 #include "banyan/service/view/host_view.h"
 
 namespace banyan::service {
@@ -60,16 +60,16 @@ class SessionCalls {
   bool complete() { return rings_.flush(); }
 
   uint32_t rank() const { return rules_.rank; }
-  bool is_empty() const { return calls_.empty() && messages_.empty() && rings_.waiting() == 0; }
+  bool is_empty() const { return calls_.empty() && messages_.empty() && rings_.kept() == 0; }
   bool has_messages() const { return !messages_.empty(); }
-  bool has_unread() const { return rings_.waiting() > 0; }
+  bool has_unread() const { return rings_.kept() > 0; }
   // True if all that is to be done is for a peer, or for the client, who will ring.
   bool waits_for_others() const;
   // True if the call that has begun last is a small one: it takes less time than a long step of another session.
   bool is_quick() const { return is_quick_; }
   // They count for calls that begin from now on.
   void set_grants(std::shared_ptr<CallGrants> grants) { grants_ = std::move(grants); }
-  SessionRings& rings() { return rings_; }
+  DaemonRings& rings() { return rings_; }
   // Sets what operators see of calls. `moved`: when anything moved in the session, last.
   void describe(RankView& rank, Time moved) const;
 
@@ -91,7 +91,8 @@ class SessionCalls {
   void end(const Flight& flight, uint32_t peer);
 
   SessionRules rules_;
-  SessionRings rings_;
+  const std::shared_ptr<const Region> memory_;  // of the page
+  DaemonRings rings_;
   const RegionTable& regions_;
   std::shared_ptr<CallGrants> grants_;
   const std::shared_ptr<TenantAccount> account_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <string_view>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -213,7 +212,7 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
       run::NetExecutor::Options{
           .is_oversubscribed = is_oversubscribed,
           .tell_peers = [](const Error&) {},  // clients do
-          .tell = std::move(hooks.tell_all),
+          .tell = std::move(hooks.send_to_all),
           .is_gone = [lanes = opening.lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
           .gate = gate,
           .begins =

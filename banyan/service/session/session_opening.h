@@ -3,7 +3,6 @@
 // Control finds out what is needed (the hosts' cards, what the rules grant), and a worker makes the session.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,7 +24,6 @@
 #include "banyan/service/session/session.h"
 #include "banyan/service/session/tenant_quota.h"
 #include "banyan/service/session/way_meter.h"
-#include "banyan/service/share/call_grants.h"
 #include "banyan/service/share/class_marks.h"
 #include "banyan/service/share/rules.h"
 
@@ -48,9 +46,9 @@ struct SessionOpening {
 
 // Called by a session on its worker's thread.
 struct SessionHooks {
-  std::function<void(const std::string& text)> tell_all;  // the sessions of its communicator, this one too
-  std::function<void(const Activity& activity)> report;   // to the steward
-  std::function<void(const Error& error)> failed;         // once
+  std::function<void(const std::string& text)> send_to_all;  // the sessions of its communicator, this one too
+  std::function<void(const Activity& activity)> report;      // to the steward
+  std::function<void(const Error& error)> failed;            // once
 };
 
 // Makes sessions from what is the same for all sessions of a daemon. Several workers may use it at the same time.

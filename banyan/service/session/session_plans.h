@@ -3,7 +3,7 @@
 // 1. Nothing is ever to be done where plans cannot be revised, and only propose() says so.
 // 2. Rank 0 alone asks for the planner that the rules name, and once for each change of it: all ranks follow, from some
 //    call on, though the rules of their hosts may differ.
-// 3. After a text or a wish has_work() holds until attend() has left nothing open.
+// 3. After a text or a wish has_work() holds until poll() has left nothing open.
 //
 // Throws what the reviser throws; the session ends by that. One thread: its worker's.
 #pragma once
@@ -48,11 +48,11 @@ class SessionPlans {
   }
   bool has_work() const { return has_work_; }
   // The moment at which peers may want something of calls that are over here.
-  std::optional<std::chrono::steady_clock::time_point> attend_at() const {
+  std::optional<std::chrono::steady_clock::time_point> poll_at() const {
     return reviser_ == nullptr ? std::nullopt : reviser_->attend_at();
   }
-  // Does what is to be done now. There is a reviser: has_work() or attend_at() has said so.
-  void attend() {
+  // Does what is to be done now. There is a reviser: has_work() or poll_at() has said so.
+  void poll() {
     reviser_->attend();
     has_work_ = reviser_->is_unsettled();
   }

@@ -120,13 +120,13 @@ void SessionShare::end(uint64_t number) {
 }
 
 std::optional<SessionShare::Time> SessionShare::report_due() const {
-  if (!options_.send || (calls_.empty() && !told_)) return std::nullopt;
+  if (!options_.send || (calls_.empty() && !reported_)) return std::nullopt;
   // Another call, or other terms, are told as soon as may be; progress now and then; the end of all calls a little
   // later, since the next one may begin at once.
   const Time soonest = reported_at_ + kLeastPause;
   if (calls_.empty()) return std::max(soonest, idle_since_ + kIdle);
-  const bool is_told = calls_.front().load == told_ && terms_of(calls_.front()) == told_terms_;
-  return is_told ? reported_at_ + kRefresh : soonest;
+  const bool is_reported = calls_.front().load == reported_ && terms_of(calls_.front()) == reported_terms_;
+  return is_reported ? reported_at_ + kRefresh : soonest;
 }
 
 void SessionShare::look(bool has_messages) {
@@ -140,7 +140,7 @@ void SessionShare::look_at_lanes() {
   const Time now = options_.now();
   if (now < lanes_->next()) return;
   // Lanes may go at the lower of the steward's rate and the cap.
-  std::optional<uint64_t> allowed = options_.gate->told_rate();
+  std::optional<uint64_t> allowed = options_.gate->steward_rate();
   const double cap = calls_.empty() ? options_.about.cap : terms_of(calls_.front()).cap;
   if (cap < static_cast<double>(allowed.value_or(UINT64_MAX))) allowed = static_cast<uint64_t>(cap);
   lanes_->look(allowed, now);
@@ -155,14 +155,14 @@ void SessionShare::report_calls() {
   report.number = static_cast<uint64_t>(now.count());
   report.is_under_way = !calls_.empty();
   // The oldest call is the one that is told.
-  told_ = calls_.empty() ? nullptr : calls_.front().load;
-  if (told_) {
-    told_terms_ = terms_of(calls_.front());
-    report.sharer = told_terms_.sharer;
-    report.weight = told_terms_.weight;
-    report.share_class = told_terms_.share_class;
-    report.cap = told_terms_.cap;
-    report.footprint = told_->links;
+  reported_ = calls_.empty() ? nullptr : calls_.front().load;
+  if (reported_) {
+    reported_terms_ = terms_of(calls_.front());
+    report.sharer = reported_terms_.sharer;
+    report.weight = reported_terms_.weight;
+    report.share_class = reported_terms_.share_class;
+    report.cap = reported_terms_.cap;
+    report.footprint = reported_->links;
     report.done = options_.gate->done(calls_.front().number);
   }
   reported_at_ = now;

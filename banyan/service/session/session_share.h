@@ -69,11 +69,11 @@ class SessionShare {
     return when && *when <= options_.now();
   }
   // True while calls are under way, or the steward has still to be told that none is.
-  bool is_active() const { return !calls_.empty() || told_; }
+  bool is_active() const { return !calls_.empty() || reported_; }
   // Part of the oldest call that this rank has sent; 0: none is under way.
   double progress() const { return calls_.empty() ? 0 : options_.gate->done(calls_.front().number); }
   // The steward's rate, while it counts; nothing: no limit.
-  std::optional<uint64_t> rate() const { return options_.gate->told_rate(); }
+  std::optional<uint64_t> rate() const { return options_.gate->steward_rate(); }
   // The last call that followed a plan; `adopted` is not known here.
   std::optional<PlannedCall> planned() const;
   // Looks at lanes, and sends the report that is due. To be called after something has moved, and at next().
@@ -122,9 +122,9 @@ class SessionShare {
   std::shared_ptr<run::PlanSource> planned_by_;  // the last call that followed a plan; shared with the executor
   run::PlanSource::Question planned_{};
   std::shared_ptr<const Load> planned_load_;
-  std::map<uint64_t, Terms> expected_;  // by number, of calls that have not begun
-  std::shared_ptr<const Load> told_;    // with the last report; none where it said that no call is under way
-  Terms told_terms_;                    // with the last report of a call
+  std::map<uint64_t, Terms> expected_;    // by number, of calls that have not begun
+  std::shared_ptr<const Load> reported_;  // with the last report; none where it said that no call is under way
+  Terms reported_terms_;                  // with the last report of a call
   Time reported_at_{0}, idle_since_{0};
 };
 

@@ -56,6 +56,7 @@ double TokenBucket::left_at(Time now) const {
 }
 
 void TokenBucket::take(Time now, double cost) {
+  CHECK(cost >= 0) << cost;
   left_ = left_at(now) - cost;
   at_ = std::max(at_, now);
 }
@@ -94,10 +95,12 @@ TenantAccount::TenantAccount(std::string owner, const TenantLimits& limits)
       number_(next_number++),
       limits_(limits),
       acts_(limits.acts_per_second, limits.acts_at_once),
-      notes_(limits.notes_per_second, limits.notes_at_once) {}
+      events_(limits.events_per_second, limits.events_at_once) {}
 
 TenantAccount::Charge::~Charge() {
-  if (account_) account_->used_[static_cast<size_t>(resource_)] -= amount_;
+  if (!account_) return;
+  const uint64_t used = account_->used_[static_cast<size_t>(resource_)].fetch_sub(amount_);
+  CHECK(used >= amount_) << "of " << account_->owner() << ": " << used << " used, " << amount_ << " given back";
 }
 
 bool TenantAccount::has_room(Resource resource, uint64_t amount) const {
@@ -117,6 +120,7 @@ TenantAccount::Charge TenantAccount::take(Resource resource, uint64_t amount) {
                                             words.many + "; " + owner() + " has " + std::to_string(before) +
                                             " and wants " + std::to_string(amount) + " more: " + words.mend);
   } while (!used.compare_exchange_weak(before, before + amount));
+  CHECK(before + amount <= most) << before << " and " << amount << " of " << most;
   return Charge(shared_from_this(), resource, amount);
 }
 
@@ -125,12 +129,12 @@ TenantAccount::Charge TenantAccount::add(Resource resource, uint64_t amount) {
   return Charge(shared_from_this(), resource, amount);
 }
 
-std::string TenantAccount::note(Time now, std::string words) {
-  if (notes_.wait(now) > Time(0)) {
+std::string TenantAccount::record(Time now, std::string words) {
+  if (events_.wait(now) > Time(0)) {
     ++left_out_;
     return {};
   }
-  notes_.take(now, 1);
+  events_.take(now, 1);
   if (left_out_ == 0) return words;
   return words + " (" + std::to_string(std::exchange(left_out_, 0)) + " events of " + owner() +
          " before this one were left out)";

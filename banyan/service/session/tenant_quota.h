@@ -1,6 +1,10 @@
 // Quotas of tenants: what all processes of one user, or of one control group, together may have of a daemon, and how
 // often they may ask it for something. Quotas of single connections are not enough: whoever needs more connects again.
 //
+// 1. The used amount of a resource is the sum of the charges that live. So it is never less than any of them.
+// 2. take() leaves no more used than is allowed; add() may.
+// 3. No cost is negative, so nobody gains by what it has done.
+//
 // Pure: time comes from the caller. Amounts are taken and given back by any thread, the rest is for one thread.
 #pragma once
 
@@ -52,7 +56,7 @@ struct TenantLimits {
   std::array<uint64_t, kResources> most{2048, 8192,  262'144, 16'384, uint64_t{1} << 40, 262'144, uint64_t{1} << 30,
                                         1024, 65'536};
   double acts_per_second = 2000, acts_at_once = 4000;  // of control: see TenantAccount::act
-  double notes_per_second = 1, notes_at_once = 50;     // events for operators
+  double events_per_second = 1, events_at_once = 50;   // events for operators
 
   uint64_t& operator[](Resource resource) { return most[static_cast<size_t>(resource)]; }
   uint64_t operator[](Resource resource) const { return most[static_cast<size_t>(resource)]; }
@@ -109,14 +113,14 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   Time wait(Time now) const { return acts_.wait(now); }
   // The event that operators are to read about it: empty if it has had too many, else `words`, with the number of
   // events that were left out before.
-  std::string note(Time now, std::string words);
+  std::string record(Time now, std::string words);
 
  private:
   const std::string owner_;
   const uint32_t number_;
   const TenantLimits limits_;
   std::array<std::atomic<uint64_t>, kResources> used_{};
-  TokenBucket acts_, notes_;
+  TokenBucket acts_, events_;
   uint64_t left_out_ = 0;
 };
 

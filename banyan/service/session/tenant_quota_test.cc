@@ -94,13 +94,13 @@ TEST(TenantAccount, CountsRightWhateverThreadsDo) {
 
 TEST(TenantAccount, TellsOperatorsOfAFewEventsAndHowManyMoreThereWere) {
   TenantLimits limits;
-  limits.notes_per_second = 1;
-  limits.notes_at_once = 2;
+  limits.events_per_second = 1;
+  limits.events_at_once = 2;
   TenantAccount account("user 1000", limits);
-  EXPECT_EQ(account.note(seconds(1), "a"), "a");
-  EXPECT_EQ(account.note(seconds(1), "b"), "b");
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(account.note(seconds(1), "c"), "");
-  EXPECT_EQ(account.note(seconds(3), "d"), "d (7 events of user 1000 before this one were left out)");
+  EXPECT_EQ(account.record(seconds(1), "a"), "a");
+  EXPECT_EQ(account.record(seconds(1), "b"), "b");
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(account.record(seconds(1), "c"), "");
+  EXPECT_EQ(account.record(seconds(3), "d"), "d (7 events of user 1000 before this one were left out)");
 }
 
 TEST(TenantAccounts, AreOneForEachUserAndForgetThoseThatHaveNothing) {

@@ -9,9 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <utility>
 
-#include "banyan/base/error.h"
 #include "banyan/run/system/thread.h"
 
 namespace banyan::service {

@@ -87,7 +87,7 @@ void WorkerClient::rouse_due() {
   const auto now = Session::Clock::now();
   for (auto each = timed_.begin(); each != timed_.end();) {
     const uint32_t number = *each;
-    const auto due = sessions_.at(number)->attend_at();
+    const auto due = sessions_.at(number)->poll_at();
     each = !due || *due <= now ? timed_.erase(each) : std::next(each);
     if (due && *due <= now) rouse(number);
   }
@@ -102,7 +102,7 @@ AfterTurn WorkerClient::look_at(uint32_t number, run::Poller& poller, uint32_t m
   if (session.is_busy() && (session.vain_steps() < most_vain_steps || !wait_for(number, poller))) {
     return AfterTurn::waits_again;
   }
-  if (!session.is_busy() && session.attend_at()) timed_.insert(number);
+  if (!session.is_busy() && session.poll_at()) timed_.insert(number);
   busy_.erase(number);
   return AfterTurn::leaves;
 }
@@ -123,14 +123,14 @@ bool WorkerClient::wait_for(uint32_t number, run::Poller& poller) {
 void WorkerClient::prepare(run::WaitSet& set) {
   set.watch(event_.fd(), POLLIN);
   for (const uint32_t number : timed_) {
-    if (const auto due = sessions_.at(number)->attend_at()) set.wake_at(*due);
+    if (const auto due = sessions_.at(number)->poll_at()) set.wake_at(*due);
   }
 }
 
 bool WorkerClient::is_somebody_due() const {
   const auto now = Session::Clock::now();
   return std::any_of(timed_.begin(), timed_.end(), [&](uint32_t number) {
-    const auto due = sessions_.at(number)->attend_at();
+    const auto due = sessions_.at(number)->poll_at();
     return due && *due <= now;
   });
 }
@@ -139,6 +139,17 @@ bool WorkerClient::react(std::span<const pollfd> polled) {
   if ((polled.front().revents & POLLIN) == 0) return is_somebody_due();
   event_.clear_shared();
   return true;
+}
+
+// ---- A session ----
+
+void SessionPlace::act(std::function<void(Session& session)> task) const {
+  memory->worker().post([place = *this, task = std::move(task)] {
+    Session* const session = place.memory->find(place.number);
+    if (session == nullptr) return;
+    task(*session);
+    place.memory->rouse(place.number);
+  });
 }
 
 // ---- The thread ----

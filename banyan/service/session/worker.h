@@ -20,7 +20,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "banyan/base/error.h"
 #include "banyan/run/net/step_budget.h"
 #include "banyan/run/system/event.h"
 #include "banyan/run/system/event_source.h"
@@ -93,8 +92,18 @@ class WorkerClient : public run::EventSource {
   BusySessions* queue_ = nullptr;
   std::unordered_map<uint32_t, BusySessions::Place> busy_;
   uint64_t rung_groups_ = 0;  // of the doorbell, that are to be answered
-  std::set<uint32_t> timed_;  // that are not, but may have a moment at which they are (Session::attend_at)
+  std::set<uint32_t> timed_;  // that are not, but may have a moment at which they are (Session::poll_at)
   std::map<uint32_t, run::Poller*> waiting_;  // and who watches them
+};
+
+// A session, for those who are not on the thread of its worker.
+struct SessionPlace {
+  std::shared_ptr<WorkerClient> memory;  // shared with its worker
+  uint32_t number = 0;                   // among those of its client
+
+  // Has this done with the session on its worker's thread, and then gives it a step. A session that has ended gets
+  // neither.
+  void act(std::function<void(Session& session)> task) const;
 };
 
 class Worker : private run::EventSource {

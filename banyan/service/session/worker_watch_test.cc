@@ -1,8 +1,7 @@
-#include "banyan/service/session/worker_watch.h"
-
 #include <future>
 
 #include "banyan/service/session/worker.h"
+#include "banyan/service/session/workers.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {

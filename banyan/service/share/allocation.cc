@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
-#include <string>
 
 #include "banyan/base/error.h"
 #include "banyan/predict/fluid/max_min.h"

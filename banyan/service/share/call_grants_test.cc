@@ -1,5 +1,4 @@
-#include "banyan/service/share/call_grants.h"
-
+#include "banyan/service/share/rules.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::service {

@@ -13,7 +13,7 @@ size_t place_of(ShareClass share_class) { return static_cast<size_t>(share_class
 
 }  // namespace
 
-void RouteAdviser::note(const CallReport& report, Time now) {
+void RouteAdviser::record(const CallReport& report, Time now) {
   if (report.footprint.empty()) return;
   Known& known = known_[report.communicator];
   known.sharer = report.sharer;
@@ -94,14 +94,14 @@ std::optional<RouteAdviser::Advice> RouteAdviser::advise(Time now) {
     // Only a loss on links that it uses is worth a new plan, or advice given before that no longer holds.
     const bool has_lost =
         std::any_of(view.begin(), view.end(), [&](const auto& part) { return known.uses.contains(part.first); });
-    if (view == known.told || (!has_lost && known.told.empty())) continue;
+    if (view == known.sent || (!has_lost && known.sent.empty())) continue;
     Advice advice{.communicator = next->first, .view = {}};
     for (const auto& [link, part] : view) advice.view.push_back({.link = link, .sixteenths = part});
     // Links of which it was told before and has the whole again are told as well.
-    for (const auto& [link, part] : known.told) {
+    for (const auto& [link, part] : known.sent) {
       if (!view.contains(link)) advice.view.push_back({.link = link, .sixteenths = kWhole});
     }
-    known.told = std::move(view);
+    known.sent = std::move(view);
     known.advised = now;
     last_ = next->first;
     return advice;

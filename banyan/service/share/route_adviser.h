@@ -23,7 +23,7 @@
 //
 // Communicators are remembered for `memory` after their last call, so that computing between calls changes nothing.
 //
-// Pure: the time comes from outside. One thread. note() takes time O(log n + links of its footprint); advise()
+// Pure: the time comes from outside. One thread. record() takes time O(log n + links of its footprint); advise()
 // O(n * links in use).
 #pragma once
 
@@ -60,7 +60,7 @@ class RouteAdviser {
   explicit RouteAdviser(Options options) : options_(std::move(options)) {}
 
   // Takes a report that the steward has taken. One without a footprint says nothing.
-  void note(const CallReport& report, Time now);
+  void record(const CallReport& report, Time now);
   bool knows(const std::string& communicator) const { return known_.contains(communicator); }
 
   struct Advice {
@@ -80,7 +80,7 @@ class RouteAdviser {
     std::map<uint32_t, double> uses = {};  // by link: the part of the time of a call alone that it is busy
     Time seen{0};
     std::optional<Time> advised = {};
-    std::map<uint32_t, uint32_t> told = {};  // sixteenths by link
+    std::map<uint32_t, uint32_t> sent = {};  // sixteenths by link
   };
   // On one link.
   struct Demand {

@@ -22,14 +22,14 @@ struct AdviserOnTwoSpines : ::testing::Test {
     double weight = 1;
     ShareClass share_class = ShareClass::normal;
   };
-  void note(const std::string& name, std::vector<LinkUse> footprint, Time now = Time(0),
-            const Terms& terms = {"", 1, ShareClass::normal}) {
-    adviser.note({.communicator = name,
-                  .sharer = terms.tenant.empty() ? name : terms.tenant,
-                  .weight = terms.weight,
-                  .share_class = terms.share_class,
-                  .footprint = std::move(footprint)},
-                 now);
+  void record(const std::string& name, std::vector<LinkUse> footprint, Time now = Time(0),
+              const Terms& terms = {"", 1, ShareClass::normal}) {
+    adviser.record({.communicator = name,
+                    .sharer = terms.tenant.empty() ? name : terms.tenant,
+                    .weight = terms.weight,
+                    .share_class = terms.share_class,
+                    .footprint = std::move(footprint)},
+                   now);
   }
 };
 
@@ -171,7 +171,7 @@ TEST(RouteAdviser, TheySettle) {
         const RouteTakers::Member& member = crowd.members[i];
         CallReport report{.communicator = std::to_string(i), .sharer = std::to_string(i), .weight = member.weight};
         for (const uint32_t link : member.routes[member.taken]) report.footprint.push_back({link, member.bytes});
-        adviser.note(report, now);
+        adviser.record(report, now);
       }
       const auto advice = adviser.advise(now);
       ++quiet;

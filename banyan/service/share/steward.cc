@@ -250,11 +250,11 @@ std::vector<Steward::Speed> Steward::decide(Time now) {
       speed.rate = known.last.cap;
     }
     const bool is_news =
-        differs(known.told.calls_per_second, speed.calls_per_second) || differs(known.told.rate, speed.rate);
+        differs(known.sent.calls_per_second, speed.calls_per_second) || differs(known.sent.rate, speed.rate);
     // (1): within 1 % the last word stands.
-    if (known.is_told && !is_news) continue;
-    known.is_told = true;
-    known.told = speed;
+    if (known.is_sent && !is_news) continue;
+    known.is_sent = true;
+    known.sent = speed;
     changed.push_back(std::move(speed));
   }
   return changed;
@@ -264,7 +264,7 @@ std::vector<Steward::Row> Steward::rows() const {
   std::vector<Row> rows;
   rows.reserve(known_.size());
   for (const auto& [communicator, known] : known_) {
-    rows.push_back({.report = known.last, .speed = known.told, .is_active = known.is_active()});
+    rows.push_back({.report = known.last, .speed = known.sent, .is_active = known.is_active()});
     rows.back().speed.communicator = communicator;
   }
   return rows;

@@ -118,8 +118,8 @@ class Steward {
     Time lingers_until{0};
     Time due{0};          // as in due_
     bool shares = false;  // it is active and shared a link with others in the last computation
-    bool is_told = false;
-    Speed told = {};
+    bool is_sent = false;
+    Speed sent = {};
 
     bool is_active() const { return last.is_under_way || lingers; }
   };

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstddef>
-#include <iterator>
 #include <string>
 
 #include "banyan/service/share/sharer.h"

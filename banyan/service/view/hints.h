@@ -3,7 +3,6 @@
 // and of its own hosts; nothing tells it who the others are, or where they have hosts.
 #pragma once
 
-#include <cstdint>
 #include <set>
 #include <span>
 #include <string>

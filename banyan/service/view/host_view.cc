@@ -1,7 +1,6 @@
 #include "banyan/service/view/host_view.h"
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 #include <utility>
 

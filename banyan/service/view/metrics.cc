@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <sstream>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "banyan/service/view/findings.h"
@@ -176,7 +175,7 @@ constexpr Family kFamilies[] = {
 
 // Families that have no values are left out.
 std::string metrics_of(const HostView& view, MetricsMemory& memory) {
-  memory.note(view);
+  memory.record(view);
   const Source source = source_of(view, memory);
   std::vector<MetricFamily> families;
   for (const Family& each : kFamilies) {

@@ -28,7 +28,7 @@ class MetricsMemory {
   using Name = std::pair<std::string, std::string>;  // of a tenant and a communicator, as labels say
 
   // Takes in what `view` says. O(ranks log ranks).
-  void note(const HostView& view);
+  void record(const HostView& view);
   const std::map<Name, RankView>& by_name() const { return by_name_; }
   const std::map<std::string, RankView>& by_tenant() const { return by_tenant_; }
   // The label of a communicator of the last view.

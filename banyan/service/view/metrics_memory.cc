@@ -43,7 +43,7 @@ void MetricsMemory::choose_labels(const HostView& view) {
   labels_ = std::move(labels);
 }
 
-void MetricsMemory::note(const HostView& view) {
+void MetricsMemory::record(const HostView& view) {
   choose_labels(view);
   std::map<std::pair<std::string, uint32_t>, Rank> ranks;
   for (const CommunicatorView& communicator : view.communicators) {

@@ -20,7 +20,7 @@ TEST(MetricsMemory, SumsRanksAndCommunicatorsOfOneName) {
                         open("4", "u", "job", 6)};
   view.communicators[0].ranks.push_back({.rank = 7, .calls_over = 10});
   MetricsMemory memory;
-  memory.note(view);
+  memory.record(view);
   EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls_over, 17u);
   EXPECT_EQ(memory.by_name().at(Name("t", "other")).calls_over, 5u);
   EXPECT_EQ(memory.by_name().at(Name("u", "job")).calls_over, 6u);
@@ -31,17 +31,17 @@ TEST(MetricsMemory, KeepsWhatHasEndedWhileItsNameIsOpen) {
   MetricsMemory memory;
   HostView view;
   view.communicators = {open("1", "t", "job", 3), open("2", "t", "job", 4), open("3", "t", "other", 5)};
-  memory.note(view);
+  memory.record(view);
   view.communicators = {open("2", "t", "job", 6)};
-  memory.note(view);
+  memory.record(view);
   EXPECT_THAT(memory.by_name(), ElementsAre(Key(Name("t", "job"))));
   EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls_over, 9u);
   EXPECT_EQ(memory.by_tenant().at("t").calls_over, 14u);
   view.communicators.clear();
-  memory.note(view);
+  memory.record(view);
   EXPECT_TRUE(memory.by_name().empty() && memory.by_tenant().empty());
   view.communicators = {open("9", "t", "job", 1)};
-  memory.note(view);
+  memory.record(view);
   EXPECT_EQ(memory.by_name().at(Name("t", "job")).calls_over, 1u) << "which Prometheus takes for a restart";
 }
 
@@ -61,7 +61,7 @@ TEST(MetricsMemory, NoValueFallsWhileItIsShown) {
       view.communicators.push_back(open(std::to_string(next++), std::string(1, "tu"[random() % 2]),
                                         std::string(1, "abc"[random() % 3]), random() % 4));
     }
-    memory.note(view);
+    memory.record(view);
     for (const auto& [name, totals] : memory.by_name()) EXPECT_GE(totals.calls_over, former[name].calls_over);
     for (const auto& [tenant, totals] : memory.by_tenant())
       EXPECT_GE(totals.calls_over, former_tenants[tenant].calls_over);
@@ -77,7 +77,7 @@ TEST(MetricsMemory, BoundsLabelsThatProgramsMakeUp) {
     const std::string text = std::to_string(i);
     view.communicators.push_back(open(text, i < MetricsMemory::kMostNames / 2 ? "t" : "t" + text, text, 1));
   }
-  memory.note(view);
+  memory.record(view);
   EXPECT_LE(memory.by_tenant().size(), MetricsMemory::kMostTenants + 1);
   // Beside "others" of each tenant.
   EXPECT_LE(memory.by_name().size(), MetricsMemory::kMostNames + MetricsMemory::kMostTenants + 1);
@@ -94,9 +94,9 @@ TEST(MetricsMemory, LeavesTheLabelsOfOthersWhateverOneUserMakesUp) {
     const std::string text = std::to_string(i);
     view.communicators.push_back(open(text, "1001/" + text, text, 1));
   }
-  memory.note(view);
+  memory.record(view);
   view.communicators.push_back(open("honest", "1002/training", "world", 7));
-  memory.note(view);
+  memory.record(view);
   EXPECT_EQ(memory.by_name().at(Name("1002/training", "world")).calls_over, 7u);
   EXPECT_EQ(memory.by_tenant().size(), kMostTenantsOfUser + 2);
   EXPECT_EQ(memory.by_tenant().at("1001/others").calls_over, 3000u - kMostTenantsOfUser);
@@ -109,7 +109,7 @@ TEST(MetricsMemory, ForgetsTenantsThatAreGone) {
   for (int i = 0; i < 1000; ++i) {
     const std::string text = std::to_string(i);
     view.communicators = {open(text, "1001/" + text, "world", 1)};
-    memory.note(view);
+    memory.record(view);
     ASSERT_THAT(memory.by_tenant(), ElementsAre(Key("1001/" + text)));
   }
 }

@@ -10,7 +10,7 @@ bool SlowLinkReplans::Link::may_change(Time now, size_t times) {
   return changes.size() + times <= kMostChanges;
 }
 
-void SlowLinkReplans::note_names(std::span<const SlowLink> slow, Time now) {
+void SlowLinkReplans::record_names(std::span<const SlowLink> slow, Time now) {
   const bool goes_on = looked_ && now - *looked_ <= kGap;
   std::set<std::string> names;
   for (const SlowLink& each : slow) names.insert(each.links.begin(), each.links.end());
@@ -62,11 +62,11 @@ void SlowLinkReplans::forget_those_that_are_well(Time now) {
 
 std::vector<SlowLinkReplans::Change> SlowLinkReplans::look(std::span<const SlowLink> slow,
                                                            const std::set<std::string>& communicators, Time now) {
-  note_names(slow, now);
+  record_names(slow, now);
   // All in one change of plans. A link that is tried is not named.
   Rates rates = tries(now);
   for (const SlowLink& each : slow) rates.merge(around(each, now));
-  note(rates, now);
+  record(rates, now);
   std::vector<Change> changes;
   if (!rates.empty()) changes.push_back({.rates = std::move(rates)});
   forget_those_that_are_well(now);
@@ -77,14 +77,14 @@ std::vector<SlowLinkReplans::Change> SlowLinkReplans::look(std::span<const SlowL
   }
   if (changes.empty() && !present.empty()) {
     for (const std::string& each : communicators) {
-      if (!told_.contains(each)) changes.push_back({.communicator = each, .rates = present});
+      if (!following_.contains(each)) changes.push_back({.communicator = each, .rates = present});
     }
   }
-  told_ = communicators;
+  following_ = communicators;
   return changes;
 }
 
-void SlowLinkReplans::note(const Rates& rates, Time now) {
+void SlowLinkReplans::record(const Rates& rates, Time now) {
   for (const auto& [name, rate] : rates) {
     const auto known = links_.find(name);
     const bool is_known = known == links_.end() ? !rate : known->second.rate == rate;

@@ -9,8 +9,8 @@
 // most, of which no try is the last. One that carries less than half of what it was planned for is planned for anew. An
 // operator's word about a link's bandwidth counts: the link is left alone from then on.
 //
-// The daemon that shares out links acts, and tells all others what it has done (note()), so that another one which has
-// to go on knows it.
+// The daemon that shares out links acts, and tells all others what it has done (record()), so that another one which
+// has to go on knows it.
 //
 // Pure: the time comes from outside. One thread. O(links that were slow) in time for each look.
 #pragma once
@@ -47,7 +47,7 @@ class SlowLinkReplans {
   // further apart than kGap do not count together.
   std::vector<Change> look(std::span<const SlowLink> slow, const std::set<std::string>& communicators, Time now);
   // The service has gone over to these, at all communicators. Rates that are known already change nothing.
-  void note(const Rates& rates, Time now);
+  void record(const Rates& rates, Time now);
   // An operator has said what it carries, or that it is avoided or not: it is left to operators.
   void leave(const std::string& link);
 
@@ -68,13 +68,13 @@ class SlowLinkReplans {
 
     bool may_change(Time now, size_t times);
   };
-  void note_names(std::span<const SlowLink> slow, Time now);
+  void record_names(std::span<const SlowLink> slow, Time now);
   Rates around(const SlowLink& slow, Time now);
   Rates tries(Time now);
   void forget_those_that_are_well(Time now);
 
   std::map<std::string, Link> links_;
-  std::set<std::string> left_, told_;  // links; communicators that go by the present rates
+  std::set<std::string> left_, following_;  // links; communicators that go by the present rates
   std::optional<Time> looked_;
 };
 

@@ -138,7 +138,7 @@ TEST_F(SlowLinkReplansTest, LeaveALinkAloneOfWhichAnOperatorHasSaidSomething) {
 }
 
 TEST_F(SlowLinkReplansTest, GoOnWhereAnotherDaemonHasBegun) {
-  replans_.note({{"x", 1000}}, now_);
+  replans_.record({{"x", 1000}}, now_);
   const std::vector<Change> told = pass(1min, {slow({"x"}, 900)});
   ASSERT_THAT(told, SizeIs(2)) << "communicators of which it does not know whether they were told";
   EXPECT_EQ(told[0].communicator + told[1].communicator, "ab");

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 
 #include "banyan/base/text.h"
 #include "banyan/base/units.h"

@@ -3,7 +3,6 @@
 #include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <type_traits>
 
 #include "banyan/base/json_reader.h"

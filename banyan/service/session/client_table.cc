@@ -1,4 +1,4 @@
-#include "banyan/service/daemon/client_table.h"
+#include "banyan/service/session/client_table.h"
 
 #include <utility>
 
@@ -19,9 +19,9 @@ Client* ClientTable::find(uint64_t number) {
   return found == clients_.end() ? nullptr : &found->second;
 }
 
-void ClientTable::say_later(uint64_t number, DaemonMessage message) {
+void ClientTable::send_later(uint64_t number, DaemonMessage message) {
   reactor_.mailbox()->post([this, number, message = std::move(message)] {
-    if (const Client* const client = find(number)) client->connection->say(message);
+    if (const Client* const client = find(number)) client->connection->send(message);
   });
 }
 
@@ -45,26 +45,24 @@ std::set<OpenSessions::Key> ClientTable::keys() const {
   return keys;
 }
 
-std::vector<KnownSession> ClientTable::known_sessions() const {
-  std::vector<KnownSession> known;
+std::vector<KnownSession> ClientTable::open_sessions() const {
+  std::vector<KnownSession> open;
   each_session([&](const Client& client, uint32_t number, const ClientSession& session) {
     if (!session.is_open) return;
-    known.push_back({.number = number,
-                     .memory = client.memory,
-                     .rank = session.key.second,
-                     .id = OpenSessions::public_id(session.key.first),
-                     .name = session.subject.communicator,
-                     .subject = session.subject,
-                     .tenant = session.tenant});
+    open.push_back({.place = {.memory = client.memory, .number = number},
+                    .rank = session.key.second,
+                    .id = OpenSessions::public_id(session.key.first),
+                    .subject = session.subject,
+                    .tenant = session.tenant});
   });
-  return known;
+  return open;
 }
 
-std::optional<RouteAdvice::Place> ClientTable::rank0_of(const std::string& communicator) const {
-  std::optional<RouteAdvice::Place> place;
+std::optional<SessionPlace> ClientTable::rank0_of(const std::string& communicator) const {
+  std::optional<SessionPlace> place;
   each_session([&](const Client& client, uint32_t number, const ClientSession& session) {
     if (!place && session.key == OpenSessions::Key(communicator, 0)) {
-      place = RouteAdvice::Place{.memory = client.memory, .number = number};
+      place = SessionPlace{.memory = client.memory, .number = number};
     }
   });
   return place;

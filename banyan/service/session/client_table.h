@@ -13,8 +13,6 @@
 #include <vector>
 
 #include "banyan/run/system/reactor.h"
-#include "banyan/service/operate/host_operations.h"
-#include "banyan/service/operate/route_advice.h"
 #include "banyan/service/session/client_connection.h"
 #include "banyan/service/session/open_sessions.h"
 #include "banyan/service/session/tenant_quota.h"
@@ -46,6 +44,15 @@ struct Client {
   std::string tenant_called(const std::string& name) const;
 };
 
+// A session that is open.
+struct KnownSession {
+  SessionPlace place;
+  uint32_t rank = 0;
+  std::string id;      // of the communicator, for people
+  Subject subject;     // as rules know it
+  std::string tenant;  // to which its share belongs
+};
+
 class ClientTable {
  public:
   // `reactor` outlives it.
@@ -60,7 +67,7 @@ class ClientTable {
   Client& at(uint64_t number) { return clients_.at(number); }
   const std::map<uint64_t, Client>& clients() const { return clients_; }
   // Sends it a message if it is still there. Any thread.
-  void say_later(uint64_t number, DaemonMessage message);
+  void send_later(uint64_t number, DaemonMessage message);
 
   // The parts of clients that workers have, of those that have said hello.
   std::vector<std::shared_ptr<WorkerClient>> attached() const;
@@ -69,9 +76,9 @@ class ClientTable {
   void each_session(const Act& act) const;
   std::set<OpenSessions::Key> keys() const;
   // Those that are open.
-  std::vector<KnownSession> known_sessions() const;
+  std::vector<KnownSession> open_sessions() const;
   // The session of rank 0 of a communicator, if it is here.
-  std::optional<RouteAdvice::Place> rank0_of(const std::string& communicator) const;
+  std::optional<SessionPlace> rank0_of(const std::string& communicator) const;
 
  private:
   run::Reactor& reactor_;
