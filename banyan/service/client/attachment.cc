@@ -4,22 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <shared_mutex>
-#include <unordered_map>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "banyan/run/record/log.h"
-#include "banyan/run/system/shared_memory.h"
 #include "banyan/run/system/system_error.h"
-#include "banyan/service/client/control_connection.h"
 #include "banyan/service/client/session_slots.h"
 
 namespace banyan::service {
@@ -40,8 +31,10 @@ Error refusal(const DaemonMessage& answer) {
   return Error(ErrorCode::mismatch, "the service answers what it was not asked");
 }
 
+}  // namespace
+
 // The hooks of a session, until they are taken away.
-class HookHolder {
+class Attachment::HookHolder {
  public:
   explicit HookHolder(Attachment::Hooks hooks) : hooks_(std::move(hooks)) {}
 
@@ -76,68 +69,12 @@ class HookHolder {
   bool has_failed_ = false;
 };
 
-}  // namespace
-
-class Attachment::Impl : public std::enable_shared_from_this<Attachment::Impl> {
- public:
-  Impl(const std::string& url, run::RegionPool& pool, const run::Deadline& deadline)
-      : url_(url),
-        pool_(pool),
-        doorbell_(run::SharedMemory::with_pages(kPage)),
-        greeting_(greet(url, doorbell_.fd(), deadline)),
-        slots_([this](size_t size) { return allocate(size); }),
-        connection_(std::move(greeting_.socket), url,
-                    {.session_failed = [this](const SessionFailed& failed) { session_failed(failed); },
-                     .succeeded = [this] { all_succeeded(); },
-                     .gone = [this](const Error& error) { all_failed(error); }}) {}
-
-  const std::string& url() const { return url_; }
-  const Welcome& welcome() const { return greeting_.welcome; }
-  ControlConnection& connection() { return connection_; }
-  SessionSlots& slots() { return slots_; }
-
-  std::optional<Named> name(const void* begin, size_t bytes);
-  Memory allocate(size_t bytes);
-  std::unique_ptr<Session::Impl> open(OpenSession wish, Hooks hooks, const run::Deadline& deadline);
-  void ring(uint32_t session);
-  void forget_hooks(uint32_t session);
-  std::shared_ptr<const void> show(ShowRecord record, const run::FileDescriptor& memory);
-
- private:
-  struct OfferedRegion {
-    const std::byte* begin = nullptr;
-    std::shared_ptr<const Offered> offer;  // null: it was offered to a daemon before, and calls copy
-  };
-
-  std::shared_ptr<const Offered> offer(run::FileDescriptor file, run::SharedMemory memory, uint64_t bytes);
-  std::shared_ptr<const Offered> offer_region(run::RegionId region, const std::byte* begin);
-  std::optional<std::shared_ptr<const Offered>> find_offer(run::RegionId region) const;
-  void forget_freed();
-  void session_failed(const SessionFailed& failed);
-  void all_failed(const Error& error);
-  void all_succeeded();
-  std::vector<std::shared_ptr<HookHolder>> all_hooks();
-
-  const std::string url_;
-  run::RegionPool& pool_;
-  const run::SharedMemory doorbell_;
-  Greeting greeting_;
-  std::mutex offering_;                     // held by who offers a region of the pool, so that each is offered once
-  mutable std::shared_mutex offers_mutex_;  // protects offered_
-  std::unordered_map<run::RegionId, OfferedRegion> offered_;
-  std::mutex hooks_mutex_;  // protects hooks_
-  std::map<uint32_t, std::shared_ptr<HookHolder>> hooks_;
-  std::atomic<uint32_t> next_record_{0};
-  SessionSlots slots_;
-  ControlConnection connection_;  // the last: its thread uses the others
-};
-
 class Attachment::Offered {
  public:
-  Offered(std::weak_ptr<Impl> impl, RegionTable::Place place, run::SharedMemory memory)
-      : impl_(std::move(impl)), place_(place), memory_(std::move(memory)) {}
+  Offered(std::weak_ptr<Attachment> attachment, RegionTable::Place place, run::SharedMemory memory)
+      : attachment_(std::move(attachment)), place_(place), memory_(std::move(memory)) {}
   ~Offered() {
-    if (const std::shared_ptr<Impl> impl = impl_.lock()) impl->connection().tell(WithdrawRegion{.place = place_});
+    if (const auto attachment = attachment_.lock()) attachment->connection_.send(WithdrawRegion{.place = place_});
   }
   Offered(const Offered&) = delete;
   Offered& operator=(const Offered&) = delete;
@@ -148,55 +85,46 @@ class Attachment::Offered {
   }
 
  private:
-  const std::weak_ptr<Impl> impl_;
+  const std::weak_ptr<Attachment> attachment_;
   const RegionTable::Place place_;
   const run::SharedMemory memory_;  // none for a region of the pool
 };
 
-class Attachment::Session::Impl {
- public:
-  Impl(std::shared_ptr<Attachment::Impl> attachment, SessionSlots::Slot slot, std::string means)
-      : attachment_(std::move(attachment)), slot_(slot), means_(std::move(means)) {}
-  ~Impl() {
-    if (attachment_->connection().is_in_child()) return;  // it is the parent's
-    attachment_->forget_hooks(slot_.number);
-    close();
-    attachment_->slots().retire(slot_.number, told_after_);
-  }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+Attachment::Attachment(const std::string& url, run::RegionPool& pool, const run::Deadline& deadline)
+    : url_(url),
+      pool_(pool),
+      doorbell_(run::SharedMemory::with_pages(kPage)),
+      greeting_(greet(url, doorbell_.fd(), deadline)),
+      slots_(std::make_unique<SessionSlots>([this](size_t size) { return allocate(size); })),
+      connection_(std::move(greeting_.socket), url,
+                  {.session_failed = [this](const SessionFailed& failed) { session_failed(failed); },
+                   .succeeded = [this] { all_succeeded(); },
+                   .gone = [this](const Error& error) { all_failed(error); }}) {}
 
-  SessionPage& page() const { return *slot_.page; }
-  const std::string& means() const { return means_; }
-  void ring() { attachment_->ring(slot_.number); }
+Attachment::~Attachment() = default;
 
-  void tell_gone(uint32_t rank) {
-    attachment_->connection().expect_own_process();
-    const std::lock_guard lock(mutex_);
-    if (!is_closed_) attachment_->connection().tell(RankGone{.session = slot_.number, .rank = rank});
-  }
-  void close() {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(is_closed_, true)) return;
-    told_after_ = attachment_->connection().tell(CloseSession{.session = slot_.number});
-  }
+std::shared_ptr<Attachment> Attachment::to(const std::string& url, run::RegionPool& pool,
+                                           const run::Deadline& deadline) {
+  // In a forked process the thread is missing, and locks may be held for ever.
+  const auto destroy = [](Attachment* attachment) {
+    if (!attachment->connection_.is_in_child()) delete attachment;
+  };
+  return {new Attachment(url, pool, deadline), destroy};
+}
 
- private:
-  const std::shared_ptr<Attachment::Impl> attachment_;  // shared with the other sessions
-  const SessionSlots::Slot slot_;
-  const std::string means_;
-  std::mutex mutex_;  // protects what follows
-  bool is_closed_ = false;
-  uint64_t told_after_ = 0;
-};
+std::string Attachment::hints(const run::Deadline& deadline) {
+  const DaemonMessage answer = connection_.ask(AskHints(), {}, deadline, [](const DaemonMessage&) {});
+  if (const auto* const given = std::get_if<HintsGiven>(&answer)) return given->hints;
+  throw refusal(answer);
+}
 
 // ---- Memory ----
 
-std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer(run::FileDescriptor file, run::SharedMemory memory,
-                                                                   uint64_t bytes) {
+std::shared_ptr<const Attachment::Offered> Attachment::offer(run::FileDescriptor file, run::SharedMemory memory,
+                                                             uint64_t bytes) {
   const auto withdraw = [this](const DaemonMessage& late) {
     if (const auto* const placed = std::get_if<RegionPlaced>(&late)) {
-      connection_.tell(WithdrawRegion{.place = placed->place});
+      connection_.send(WithdrawRegion{.place = placed->place});
     }
   };
   const DaemonMessage answer =
@@ -206,7 +134,7 @@ std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer(run::FileDesc
   return std::make_shared<const Offered>(weak_from_this(), placed->place, std::move(memory));
 }
 
-std::optional<Attachment::Named> Attachment::Impl::name(const void* begin, size_t bytes) {
+std::optional<Attachment::Named> Attachment::name(const void* begin, size_t bytes) {
   connection_.expect_own_process();
   const run::RegionPlace place = pool_.find(begin, bytes);
   if (place.region == 0) return std::nullopt;
@@ -219,15 +147,14 @@ std::optional<Attachment::Named> Attachment::Impl::name(const void* begin, size_
 }
 
 // Nothing where it was not tried yet.
-std::optional<std::shared_ptr<const Attachment::Offered>> Attachment::Impl::find_offer(run::RegionId region) const {
+std::optional<std::shared_ptr<const Attachment::Offered>> Attachment::find_offer(run::RegionId region) const {
   const std::shared_lock lock(offers_mutex_);
   const auto found = offered_.find(region);
   return found == offered_.end() ? std::nullopt : std::optional(found->second.offer);
 }
 
 // Null when it has just been freed, and when it was offered before, to another daemon or in vain (region.h).
-std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer_region(run::RegionId region,
-                                                                          const std::byte* begin) {
+std::shared_ptr<const Attachment::Offered> Attachment::offer_region(run::RegionId region, const std::byte* begin) {
   const std::lock_guard turn(offering_);
   if (const auto known = find_offer(region)) return *known;
   forget_freed();
@@ -242,7 +169,7 @@ std::shared_ptr<const Attachment::Offered> Attachment::Impl::offer_region(run::R
 }
 
 // Calls under way may own their offers still.
-void Attachment::Impl::forget_freed() {
+void Attachment::forget_freed() {
   std::vector<std::shared_ptr<const Offered>> freed;  // withdrawn without the lock
   const std::unique_lock lock(offers_mutex_);
   std::erase_if(offered_, [&](auto& entry) {
@@ -253,7 +180,7 @@ void Attachment::Impl::forget_freed() {
   });
 }
 
-Attachment::Memory Attachment::Impl::allocate(size_t bytes) {
+Attachment::Memory Attachment::allocate(size_t bytes) {
   connection_.expect_own_process();
   if (bytes > SIZE_MAX / 2) {
     throw Error(ErrorCode::io, "no machine has " + std::to_string(bytes) + " bytes of memory to share");
@@ -267,21 +194,20 @@ Attachment::Memory Attachment::Impl::allocate(size_t bytes) {
   return {.data = data, .name = name, .offer = std::move(offer)};
 }
 
-std::shared_ptr<const void> Attachment::Impl::show(ShowRecord record, const run::FileDescriptor& memory) {
+std::shared_ptr<const void> Attachment::show(ShowRecord record, const run::FileDescriptor& memory) {
   record.record = next_record_++;
-  connection_.tell(record, another(memory.get()));
+  connection_.send(record, another(memory.get()));
   const auto hide = [attachment = weak_from_this(), number = record.record](const void*) {
-    if (const auto impl = attachment.lock()) impl->connection().tell(HideRecord{.record = number});
+    if (const auto shared = attachment.lock()) shared->connection_.send(HideRecord{.record = number});
   };
   return {this, hide};
 }
 
 // ---- Sessions ----
 
-std::unique_ptr<Attachment::Session::Impl> Attachment::Impl::open(OpenSession wish, Hooks hooks,
-                                                                  const run::Deadline& deadline) {
+std::unique_ptr<Attachment::Session> Attachment::open(OpenSession wish, Hooks hooks, const run::Deadline& deadline) {
   connection_.expect_own_process();
-  const SessionSlots::Slot slot = slots_.take(connection_.last_granted());
+  const SessionSlots::Slot slot = slots_->take(connection_.last_granted());
   wish.session = slot.number;
   wish.page = slot.name;
   {
@@ -289,27 +215,27 @@ std::unique_ptr<Attachment::Session::Impl> Attachment::Impl::open(OpenSession wi
     hooks_.insert_or_assign(slot.number, std::make_shared<HookHolder>(std::move(hooks)));
   }
   const auto end_late = [this, number = slot.number](const DaemonMessage& late) {
-    if (std::holds_alternative<Refused>(late)) return slots_.give_back(number);
-    slots_.retire(number, connection_.tell(CloseSession{.session = number}));
+    if (std::holds_alternative<Refused>(late)) return slots_->give_back(number);
+    slots_->retire(number, connection_.send(CloseSession{.session = number}));
   };
   const DaemonMessage answer = [&] {
     try {
       return connection_.ask(std::move(wish), {}, deadline, end_late);
     } catch (const Error& error) {
       forget_hooks(slot.number);
-      if (error.code() != ErrorCode::timed_out) slots_.give_back(slot.number);
+      if (error.code() != ErrorCode::timed_out) slots_->give_back(slot.number);
       throw;
     }
   }();
   if (const auto* const opened = std::get_if<SessionOpened>(&answer)) {
-    return std::make_unique<Session::Impl>(shared_from_this(), slot, opened->means);
+    return std::unique_ptr<Session>(new Session(shared_from_this(), slot.number, *slot.page, opened->means));
   }
   forget_hooks(slot.number);
-  slots_.give_back(slot.number);
+  slots_->give_back(slot.number);
   throw refusal(answer);
 }
 
-void Attachment::Impl::ring(uint32_t session) {
+void Attachment::ring(uint32_t session) {
   connection_.expect_own_process();
   if (!service::ring(*reinterpret_cast<DoorbellPage*>(doorbell_.data()), session)) return;
   const uint64_t one = 1;
@@ -317,7 +243,7 @@ void Attachment::Impl::ring(uint32_t session) {
   }
 }
 
-void Attachment::Impl::forget_hooks(uint32_t session) {
+void Attachment::forget_hooks(uint32_t session) {
   std::shared_ptr<HookHolder> hooks;
   {
     const std::lock_guard lock(hooks_mutex_);
@@ -328,7 +254,7 @@ void Attachment::Impl::forget_hooks(uint32_t session) {
   hooks->end();
 }
 
-void Attachment::Impl::session_failed(const SessionFailed& failed) {
+void Attachment::session_failed(const SessionFailed& failed) {
   std::shared_ptr<HookHolder> hooks;
   {
     const std::lock_guard lock(hooks_mutex_);
@@ -340,69 +266,46 @@ void Attachment::Impl::session_failed(const SessionFailed& failed) {
 }
 
 // The other ranks see no more of it than broken connections.
-void Attachment::Impl::all_failed(const Error& error) {
+void Attachment::all_failed(const Error& error) {
   std::vector<std::shared_ptr<HookHolder>> failed = all_hooks();
   std::erase_if(failed, [&](const auto& hooks) { return !hooks->fail(error); });
   for (const auto& hooks : failed) hooks->tell_peers(error);
 }
 
-void Attachment::Impl::all_succeeded() {
+void Attachment::all_succeeded() {
   for (const auto& hooks : all_hooks()) hooks->succeed();
 }
 
-std::vector<std::shared_ptr<HookHolder>> Attachment::Impl::all_hooks() {
+std::vector<std::shared_ptr<Attachment::HookHolder>> Attachment::all_hooks() {
   std::vector<std::shared_ptr<HookHolder>> all;
   const std::lock_guard lock(hooks_mutex_);
   for (const auto& [session, hooks] : hooks_) all.push_back(hooks);
   return all;
 }
 
-// ---- The interface ----
+Attachment::Session::Session(std::shared_ptr<Attachment> attachment, uint32_t number, SessionPage& page,
+                             std::string means)
+    : attachment_(std::move(attachment)), number_(number), page_(page), means_(std::move(means)) {}
 
-std::shared_ptr<Attachment> Attachment::to(const std::string& url, run::RegionPool& pool,
-                                           const run::Deadline& deadline) {
-  // In a forked process the thread is missing, and locks may be held for ever.
-  const auto destroy = [](Impl* impl) {
-    if (!impl->connection().is_in_child()) delete impl;
-  };
-  return std::shared_ptr<Attachment>(new Attachment(std::shared_ptr<Impl>(new Impl(url, pool, deadline), destroy)));
+Attachment::Session::~Session() {
+  if (attachment_->connection_.is_in_child()) return;  // it is the parent's
+  attachment_->forget_hooks(number_);
+  close();
+  attachment_->slots_->retire(number_, sent_after_);
 }
 
-Attachment::Attachment(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-bool Attachment::has_gone() const { return impl_->connection().is_gone(); }
-bool Attachment::is_succeeded() const { return impl_->connection().is_succeeded(); }
-const Error& Attachment::loss() const { return impl_->connection().loss(); }
-Attachment::~Attachment() = default;
+void Attachment::Session::ring() { attachment_->ring(number_); }
 
-const std::string& Attachment::url() const { return impl_->url(); }
-const std::string& Attachment::host() const { return impl_->welcome().host; }
-const Capability& Attachment::capability() const { return impl_->welcome().capability; }
-bool Attachment::is_crowded() const { return impl_->welcome().is_crowded; }
-
-std::optional<Attachment::Named> Attachment::name(const void* begin, size_t bytes) { return impl_->name(begin, bytes); }
-Attachment::Memory Attachment::allocate(size_t bytes) { return impl_->allocate(bytes); }
-
-std::string Attachment::hints(const run::Deadline& deadline) {
-  const DaemonMessage answer = impl_->connection().ask(AskHints(), {}, deadline, [](const DaemonMessage&) {});
-  if (const auto* const given = std::get_if<HintsGiven>(&answer)) return given->hints;
-  throw refusal(answer);
+void Attachment::Session::report_gone(uint32_t rank) {
+  attachment_->connection_.expect_own_process();
+  const std::lock_guard lock(mutex_);
+  if (!is_closed_) attachment_->connection_.send(RankGone{.session = number_, .rank = rank});
 }
 
-std::shared_ptr<const void> Attachment::show(ShowRecord record, const run::FileDescriptor& memory) {
-  return impl_->show(std::move(record), memory);
+void Attachment::Session::close() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(is_closed_, true)) return;
+  sent_after_ = attachment_->connection_.send(CloseSession{.session = number_});
 }
-
-std::unique_ptr<Attachment::Session> Attachment::open(OpenSession wish, Hooks hooks, const run::Deadline& deadline) {
-  return std::unique_ptr<Session>(new Session(impl_->open(std::move(wish), std::move(hooks), deadline)));
-}
-
-Attachment::Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Attachment::Session::~Session() = default;
-
-SessionPage& Attachment::Session::page() const { return impl_->page(); }
-const std::string& Attachment::Session::means() const { return impl_->means(); }
-void Attachment::Session::ring() { impl_->ring(); }
-void Attachment::Session::tell_gone(uint32_t rank) { impl_->tell_gone(rank); }
-void Attachment::Session::close() { impl_->close(); }
 
 }  // namespace banyan::service

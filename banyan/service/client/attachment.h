@@ -7,42 +7,52 @@
 // Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/run/host/regions.h"
 #include "banyan/run/join/deadline.h"
 #include "banyan/run/system/file_descriptor.h"
+#include "banyan/run/system/shared_memory.h"
+#include "banyan/service/client/control_connection.h"
 #include "banyan/service/protocol/messages.h"
 #include "banyan/service/protocol/rings.h"
 
 namespace banyan::service {
 
-class Attachment {
+class SessionSlots;
+
+class Attachment : public std::enable_shared_from_this<Attachment> {
  public:
   // `url`: "unix:/run/banyan/banyand.sock". `pool`, which outlives it, is where communicators have their memory. Throws
   // Error{not_found} when nobody listens there, Error{invalid_usage} when a stranger does, Error{timed_out},
   // Error{mismatch} for a daemon of another version, Error{invalid_input} for what is no url, Error{peer_lost},
   // Error{io}.
   static std::shared_ptr<Attachment> to(const std::string& url, run::RegionPool& pool, const run::Deadline& deadline);
-  ~Attachment();
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
-  const std::string& url() const;
-  const std::string& host() const;       // as the daemon calls it
-  const Capability& capability() const;  // see Welcome
-  bool is_crowded() const;               // the same
+  const std::string& url() const { return url_; }
+  const std::string& host() const { return greeting_.welcome.host; }             // as the daemon calls it
+  const Capability& capability() const { return greeting_.welcome.capability; }  // see Welcome
+  bool is_crowded() const { return greeting_.welcome.is_crowded; }               // the same
 
-  bool has_gone() const;  // the daemon, or the connection to it
+  bool has_gone() { return connection_.is_gone(); }  // the daemon, or the connection to it
   // A newer daemon has come, at which new sessions are to be opened. Those that are open go on.
-  bool is_succeeded() const;
-  const Error& loss() const;  // with which calls end then: "the service has gone (unix:...)"
+  bool is_succeeded() const { return connection_.is_succeeded(); }
+  // The error with which calls end then: "the service has gone (unix:...)".
+  const Error& loss() const { return connection_.loss(); }
 
   // Memory of this process that the daemon has mapped; withdrawn when the last owner lets go. Those of the pool are
   // owned here, too, until a later name() finds that they have been freed.
@@ -90,9 +100,37 @@ class Attachment {
   std::unique_ptr<Session> open(OpenSession wish, Hooks hooks, const run::Deadline& deadline);
 
  private:
-  class Impl;
-  explicit Attachment(std::shared_ptr<Impl> impl);
-  const std::shared_ptr<Impl> impl_;  // shared with its sessions; offers know it while it is there
+  class HookHolder;
+  struct OfferedRegion {
+    const std::byte* begin = nullptr;
+    std::shared_ptr<const Offered> offer;  // null: it was offered to a daemon before, and calls copy
+  };
+
+  Attachment(const std::string& url, run::RegionPool& pool, const run::Deadline& deadline);
+  ~Attachment();
+  std::shared_ptr<const Offered> offer(run::FileDescriptor file, run::SharedMemory memory, uint64_t bytes);
+  std::shared_ptr<const Offered> offer_region(run::RegionId region, const std::byte* begin);
+  std::optional<std::shared_ptr<const Offered>> find_offer(run::RegionId region) const;
+  void forget_freed();
+  void ring(uint32_t session);
+  void forget_hooks(uint32_t session);
+  void session_failed(const SessionFailed& failed);
+  void all_failed(const Error& error);
+  void all_succeeded();
+  std::vector<std::shared_ptr<HookHolder>> all_hooks();
+
+  const std::string url_;
+  run::RegionPool& pool_;
+  const run::SharedMemory doorbell_;
+  Greeting greeting_;
+  std::mutex offering_;                     // held by who offers a region of the pool, so that each is offered once
+  mutable std::shared_mutex offers_mutex_;  // protects offered_
+  std::unordered_map<run::RegionId, OfferedRegion> offered_;
+  std::mutex hooks_mutex_;  // protects hooks_
+  std::map<uint32_t, std::shared_ptr<HookHolder>> hooks_;
+  std::atomic<uint32_t> next_record_{0};
+  const std::unique_ptr<SessionSlots> slots_;
+  ControlConnection connection_;  // the last: its thread uses the others
 };
 
 class Attachment::Session {
@@ -101,19 +139,25 @@ class Attachment::Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  SessionPage& page() const;
-  const std::string& means() const;  // SessionOpened
+  SessionPage& page() const { return page_; }
+  const std::string& means() const { return means_; }  // SessionOpened
   // The daemon finds something in the rings. Wakes it if it sleeps.
   void ring();
-  void tell_gone(uint32_t rank);
+  void report_gone(uint32_t rank);
   // Has the daemon end it, soon. The page stays, and so do the hooks.
   void close();
 
  private:
   friend class Attachment;
-  class Impl;
-  explicit Session(std::unique_ptr<Impl> impl);
-  const std::unique_ptr<Impl> impl_;
+  Session(std::shared_ptr<Attachment> attachment, uint32_t number, SessionPage& page, std::string means);
+
+  const std::shared_ptr<Attachment> attachment_;  // shared with the other sessions
+  const uint32_t number_;
+  SessionPage& page_;
+  const std::string means_;
+  std::mutex mutex_;  // protects what follows
+  bool is_closed_ = false;
+  uint64_t sent_after_ = 0;
 };
 
 }  // namespace banyan::service

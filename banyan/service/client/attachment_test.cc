@@ -266,9 +266,9 @@ TEST_F(Attachments, OpenSessionsWithPagesOfTheirOwn) {
 TEST_F(Attachments, CloseSessionsOnceAndTellNothingOfThemAfterwards) {
   const auto attachment = attach();
   auto session = attachment->open(wish_named("short"), {}, soon());
-  session->tell_gone(3);
+  session->report_gone(3);
   session->close();
-  session->tell_gone(4);
+  session->report_gone(4);
   session->close();
   session.reset();
   settle(*attachment);
@@ -430,7 +430,7 @@ TEST(Attachment, TellsAllWithinATenthOfASecondThatTheDaemonHasGone) {
     EXPECT_TRUE(attachment->has_gone());
     least = std::min(least, steady_clock::now() - begin);
     EXPECT_EQ(testing::error_of([&] { attachment->open(wish_named("d"), {}, soon()); }, ErrorCode::peer_lost), gone);
-    a->tell_gone(1);  // to nobody
+    a->report_gone(1);  // to nobody
     EXPECT_EQ(first.failures, 1);
   }
   EXPECT_LE(least, milliseconds(100));
@@ -455,7 +455,7 @@ TEST_F(Attachments, SayInOrderWhatFindsNoRoomAtFirst) {
   const auto attachment = attach();
   const auto session = attachment->open(wish_named("talks"), {}, soon());
   daemon_.look([](State& state) { state.is_deaf = true; });
-  for (uint32_t i = 0; i < kWords; ++i) session->tell_gone(i);  // does not wait
+  for (uint32_t i = 0; i < kWords; ++i) session->report_gone(i);  // does not wait
   auto memory = std::async(std::launch::async, [&] { return attachment->allocate(100); });
   daemon_.look([](State& state) { state.is_deaf = false; });
   memory.get();
@@ -489,7 +489,7 @@ TEST_F(Attachments, BelongToTheProcessThatMadeThem) {
     if (!is_unsupported([&] { attachment->allocate(100); })) return 2;
     if (!is_unsupported([&] { attachment->open(wish_named("child's"), {}, soon()); })) return 3;
     if (!is_unsupported([&] { session->ring(); })) return 4;
-    if (!is_unsupported([&] { session->tell_gone(1); })) return 5;
+    if (!is_unsupported([&] { session->report_gone(1); })) return 5;
     session.reset();
     more = {};
     named.reset();

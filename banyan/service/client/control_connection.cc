@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <chrono>
 #include <string_view>
-#include <thread>
-#include <utility>
 #include <variant>
 
 #include "banyan/base/check.h"
@@ -135,7 +133,7 @@ void ControlConnection::expect_own_process() const {
 }
 
 // Under the mutex. Throws as send_parcel().
-void ControlConnection::send(std::string bytes, run::FileDescriptor descriptor) {
+void ControlConnection::send_bytes(std::string bytes, run::FileDescriptor descriptor) {
   if (unsent_.empty() && send_parcel(socket_.get(), bytes, descriptor.get())) return;
   unsent_.push_back({.bytes = std::move(bytes), .descriptor = std::move(descriptor)});
   event_.set();
@@ -155,7 +153,7 @@ DaemonMessage ControlConnection::ask_by(const Encode& encode, run::FileDescripto
   }
   const auto wish = pending_.try_emplace(number).first;
   try {
-    send(std::move(bytes), std::move(descriptor));
+    send_bytes(std::move(bytes), std::move(descriptor));
   } catch (const Error& error) {
     pending_.erase(wish);
     if (error.code() != ErrorCode::peer_lost) throw;
@@ -175,11 +173,11 @@ DaemonMessage ControlConnection::ask_by(const Encode& encode, run::FileDescripto
   return answer;
 }
 
-uint64_t ControlConnection::tell(const ClientMessage& message, run::FileDescriptor descriptor) noexcept {
+uint64_t ControlConnection::send(const ClientMessage& message, run::FileDescriptor descriptor) noexcept {
   if (is_in_child()) return 0;  // the daemon and the lock are the parent's
   const std::lock_guard lock(mutex_);
   try {
-    if (!is_gone_) send(encode(message), std::move(descriptor));
+    if (!is_gone_) send_bytes(encode(message), std::move(descriptor));
   } catch (...) {
     // Who has gone needs no word. Where memory is short, the daemon keeps what it would have given
     // back, or does not see what it would have been shown.
@@ -211,7 +209,7 @@ void ControlConnection::listen() {
     }
     if (waited[1].revents != 0) event_.clear();
     if ((waited[0].revents & POLLOUT) != 0) send_on();
-    while (std::optional<Parcel> parcel = receive_parcel(socket_.get())) hear(decode_daemon_message(parcel->bytes));
+    while (std::optional<Parcel> parcel = receive_parcel(socket_.get())) receive(decode_daemon_message(parcel->bytes));
   }
 }
 
@@ -222,7 +220,7 @@ void ControlConnection::send_on() {
   }
 }
 
-void ControlConnection::hear(const DaemonMessage& message) {
+void ControlConnection::receive(const DaemonMessage& message) {
   if (const auto* const failed = std::get_if<SessionFailed>(&message)) return events_.session_failed(*failed);
   if (std::holds_alternative<Succeeded>(message)) {
     is_succeeded_.store(true, std::memory_order_release);
@@ -235,10 +233,10 @@ void ControlConnection::hear(const DaemonMessage& message) {
       },
       message);
   if (!wish) throw invalid("it says welcome twice");
-  hear_answer(*wish, message);
+  receive_answer(*wish, message);
 }
 
-void ControlConnection::hear_answer(uint64_t wish, const DaemonMessage& message) {
+void ControlConnection::receive_answer(uint64_t wish, const DaemonMessage& message) {
   // A refusal may come before what was told earlier is carried out.
   if (!std::holds_alternative<Refused>(message)) {
     last_granted_.store(std::max(last_granted_.load(std::memory_order_relaxed), wish), std::memory_order_release);

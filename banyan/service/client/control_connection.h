@@ -78,7 +78,7 @@ class ControlConnection {
     return ask_by(encode_as, std::move(descriptor), deadline, std::move(late));
   }
   // Says what has no answer. Does nothing when the daemon has gone. Returns the number of the last wish before it.
-  uint64_t tell(const ClientMessage& message, run::FileDescriptor descriptor = {}) noexcept;
+  uint64_t send(const ClientMessage& message, run::FileDescriptor descriptor = {}) noexcept;
   // The last wish that the daemon has granted, after it had carried out all that was told before that wish.
   uint64_t last_granted() const { return last_granted_.load(std::memory_order_acquire); }
 
@@ -95,12 +95,12 @@ class ControlConnection {
 
   DaemonMessage ask_by(const Encode& encode, run::FileDescriptor descriptor, const run::Deadline& deadline,
                        std::function<void(const DaemonMessage&)> late);
-  void send(std::string bytes, run::FileDescriptor descriptor);
+  void send_bytes(std::string bytes, run::FileDescriptor descriptor);
   void run() noexcept;
   void listen();
   void send_on();
-  void hear(const DaemonMessage& message);
-  void hear_answer(uint64_t wish, const DaemonMessage& message);
+  void receive(const DaemonMessage& message);
+  void receive_answer(uint64_t wish, const DaemonMessage& message);
   void lose(const Error& why) noexcept;
 
   const run::ForkGuard fork_guard_;

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "banyan/run/execute/executor.h"

@@ -28,7 +28,7 @@ std::string MoveAgreement::wish(uint32_t rank, uint32_t generation, uint32_t tri
   return kMove + std::to_string(rank) + " " + std::to_string(generation) + " " + std::to_string(tries);
 }
 
-void MoveAgreement::hear(const std::string& text) {
+void MoveAgreement::receive(const std::string& text) {
   if (text.starts_with(run::PlanSwitch::kPrefix)) {
     refused_ = std::max(refused_, refused_by(text));
     return switch_.hear(text);
@@ -36,10 +36,10 @@ void MoveAgreement::hear(const std::string& text) {
   if (!text.starts_with(kMove) || rank_ != 0) return;
   std::istringstream words(text.substr(std::string_view(kMove).size()));
   uint32_t rank = 0, generation = 0, tries = 0;
-  if (words >> rank >> generation >> tries && rank < ranks_) hear_wish(rank, generation, tries);
+  if (words >> rank >> generation >> tries && rank < ranks_) receive_wish(rank, generation, tries);
 }
 
-void MoveAgreement::hear_wish(uint32_t rank, uint32_t generation, uint32_t tries) {
+void MoveAgreement::receive_wish(uint32_t rank, uint32_t generation, uint32_t tries) {
   wishes_[rank] = generation;
   is_asked_ = true;
   const auto& change = switch_.change();

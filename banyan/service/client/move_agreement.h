@@ -22,7 +22,7 @@ class MoveAgreement {
 
   static std::string wish(uint32_t rank, uint32_t generation, uint32_t tries);
   // A text of any rank; what is no text of these is ignored.
-  void hear(const std::string& text);
+  void receive(const std::string& text);
   // True if a rank has said that it cannot take part in the change of this generation, maybe before this rank has heard
   // of that change: then nobody needs to prepare for it.
   bool is_refused(uint32_t generation) const { return refused_ == generation; }
@@ -38,7 +38,7 @@ class MoveAgreement {
   const run::PlanSwitch& plan() const { return switch_; }
 
  private:
-  void hear_wish(uint32_t rank, uint32_t generation, uint32_t tries);
+  void receive_wish(uint32_t rank, uint32_t generation, uint32_t tries);
 
   const uint32_t rank_, ranks_;
   run::PlanSwitch switch_;

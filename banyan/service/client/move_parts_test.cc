@@ -1,11 +1,9 @@
 // The parts of a MovingExecutor, each by itself; moving_executor_test.cc has them together.
 
-#include "banyan/service/client/carriers_in_force.h"
-#include "banyan/service/client/failure_reports.h"
-#include "banyan/service/client/held_messages.h"
+#include "banyan/service/client/move_parts.h"
+
+#include "banyan/service/client/executors_in_force.h"
 #include "banyan/service/client/move_agreement.h"
-#include "banyan/service/client/next_session.h"
-#include "banyan/service/client/numbered_calls.h"
 #include "banyan/service/client/text_box.h"
 #include "banyan/testing/test.h"
 
@@ -51,12 +49,9 @@ class ToldExecutor : public run::Executor {
 
 class MoveParts : public ::testing::Test {
  protected:
-  std::shared_ptr<SessionMover::Carrier> carrier(uint32_t generation, const std::string& name) {
-    auto made = std::make_shared<SessionMover::Carrier>();
-    made->generation = generation;
-    auto executor = std::make_unique<ToldExecutor>(name, notes_);
-    last_ = executor.get();
-    made->executor = std::move(executor);
+  std::shared_ptr<run::Executor> executor(const std::string& name) {
+    auto made = std::make_shared<ToldExecutor>(name, notes_);
+    last_ = made.get();
     return made;
   }
   static run::Call message_to(uint32_t rank) { return {.kind = run::OperationKind::send, .other = rank}; }
@@ -89,78 +84,78 @@ TEST_F(MoveParts, HeldMessagesBeginInTheirOrderAndKeepTheirTickets) {
 }
 
 TEST_F(MoveParts, TheCallsOfBothSidesEndInTheirOrderAndNothingIsCountedTwice) {
-  CarriersInForce carriers;
-  carriers.begin_with(carrier(0, "old"));
+  ExecutorsInForce executors;
+  executors.begin_with(executor("old"));
   ToldExecutor* const old = last_;
-  EXPECT_EQ(carriers.drop_before(), nullptr);
-  carriers.begin({}, {});
-  carriers.begin({}, {});
+  EXPECT_EQ(executors.drop_before(), nullptr);
+  executors.begin({}, {});
+  executors.begin({}, {});
   old->steps_done = 5;
-  carriers.go_over(carrier(1, "new"));
+  executors.go_over(executor("new"), 1);
   ToldExecutor* const young = last_;
-  EXPECT_EQ(carriers.generation(), 1u);
-  carriers.begin({}, {});
+  EXPECT_EQ(executors.generation(), 1u);
+  executors.begin({}, {});
   EXPECT_THAT(notes_, ElementsAre("old starts", "old starts", "new starts"));
-  EXPECT_EQ(carriers.calls(), 3u);
-  EXPECT_EQ(carriers.calls_before(), 2u);
-  EXPECT_EQ(carriers.oldest()->executor.get(), old);
+  EXPECT_EQ(executors.calls(), 3u);
+  EXPECT_EQ(executors.calls_before(), 2u);
+  EXPECT_EQ(executors.oldest().get(), old);
   old->is_over = false;
-  EXPECT_FALSE(carriers.advance()) << "the new one's call is over, but later";
+  EXPECT_FALSE(executors.advance()) << "the new one's call is over, but later";
   old->is_over = true;
-  EXPECT_TRUE(carriers.advance());
-  EXPECT_TRUE(carriers.advance());
-  EXPECT_EQ(carriers.oldest()->executor.get(), young);
-  EXPECT_EQ(carriers.generation_before(), 0u);
+  EXPECT_TRUE(executors.advance());
+  EXPECT_TRUE(executors.advance());
+  EXPECT_EQ(executors.oldest().get(), young);
+  EXPECT_EQ(executors.generation_before(), 0u);
   young->steps_done = 2;
-  EXPECT_EQ(carriers.steps(), 7u);
-  EXPECT_EQ(carriers.sent_bytes().tcp, 7u);
+  EXPECT_EQ(executors.steps(), 7u);
+  EXPECT_EQ(executors.sent_bytes().tcp, 7u);
   young->can_do = old->can_do = true;
-  EXPECT_TRUE(carriers.can_do_without(2));
+  EXPECT_TRUE(executors.can_do_without(2));
   old->can_do = false;
-  EXPECT_FALSE(carriers.can_do_without(2));
-  auto ended = carriers.drop_before();
-  EXPECT_FALSE(carriers.has_before());
+  EXPECT_FALSE(executors.can_do_without(2));
+  auto ended = executors.drop_before();
+  EXPECT_FALSE(executors.has_before());
   ended.reset();
   EXPECT_EQ(notes_.back(), "old ends");
-  EXPECT_EQ(carriers.steps(), 7u) << "what the old one has done counts";
-  EXPECT_EQ(carriers.progress(), 14u);
-  EXPECT_EQ(carriers.sent_bytes().tcp, 7u);
-  EXPECT_EQ(carriers.sent_bytes().shared_memory, 2u);
-  EXPECT_TRUE(carriers.can_do_without(2));
-  EXPECT_TRUE(carriers.advance());
-  EXPECT_EQ(carriers.calls(), 0u);
-  carriers.drop_all();
+  EXPECT_EQ(executors.steps(), 7u) << "what the old one has done counts";
+  EXPECT_EQ(executors.progress(), 14u);
+  EXPECT_EQ(executors.sent_bytes().tcp, 7u);
+  EXPECT_EQ(executors.sent_bytes().shared_memory, 2u);
+  EXPECT_TRUE(executors.can_do_without(2));
+  EXPECT_TRUE(executors.advance());
+  EXPECT_EQ(executors.calls(), 0u);
+  executors.drop_all();
 }
 
 TEST_F(MoveParts, AFailureEndsBothSides) {
-  CarriersInForce carriers;
-  carriers.begin_with(carrier(0, "old"));
+  ExecutorsInForce executors;
+  executors.begin_with(executor("old"));
   ToldExecutor* const old = last_;
-  carriers.go_over(carrier(1, "new"));
-  carriers.wake();
+  executors.go_over(executor("new"), 1);
+  executors.wake();
   EXPECT_THAT(notes_, ElementsAre("new wakes", "old wakes"));
-  EXPECT_FALSE(carriers.broken());
+  EXPECT_FALSE(executors.broken());
   old->failure = Error(ErrorCode::peer_lost, "the old one");
-  EXPECT_EQ(carriers.broken()->message(), "the old one");
-  carriers.break_with(Error(ErrorCode::aborted, "all"));
-  EXPECT_EQ(carriers.broken()->message(), "all");
+  EXPECT_EQ(executors.broken()->message(), "the old one");
+  executors.break_with(Error(ErrorCode::aborted, "all"));
+  EXPECT_EQ(executors.broken()->message(), "all");
   EXPECT_EQ(old->failure->message(), "all");
 }
 
 TEST_F(MoveParts, FailuresAreToldOnceAndOnlyOfSessionsThatHaveCalls) {
   std::vector<std::string> told;
   FailureReports reports([&](const Error& error) { told.push_back(error.message()); });
-  reports.note(0, Error(ErrorCode::peer_lost, "first"));
-  reports.note(0, Error(ErrorCode::peer_lost, "first"));
+  reports.record(0, Error(ErrorCode::peer_lost, "first"));
+  reports.record(0, Error(ErrorCode::peer_lost, "first"));
   EXPECT_THAT(told, ElementsAre("first"));
-  reports.note(1, Error(ErrorCode::peer_lost, "of a change that is refused"));
-  reports.note(2, Error(ErrorCode::peer_lost, "next"));
+  reports.record(1, Error(ErrorCode::peer_lost, "of a change that is refused"));
+  reports.record(2, Error(ErrorCode::peer_lost, "next"));
   EXPECT_EQ(told.size(), 1u);
   reports.go_over(2);
   EXPECT_THAT(told, ElementsAre("first", "next"));
-  reports.note(1, Error(ErrorCode::peer_lost, "before"));
+  reports.record(1, Error(ErrorCode::peer_lost, "before"));
   EXPECT_EQ(told.size(), 3u) << "calls may be in it";
-  reports.note(3, Error(ErrorCode::peer_lost, "never in force"));
+  reports.record(3, Error(ErrorCode::peer_lost, "never in force"));
   reports.go_over(4);
   EXPECT_EQ(told.size(), 3u);
 }
@@ -169,10 +164,10 @@ TEST_F(MoveParts, FailuresAreToldOnceAndOnlyOfSessionsThatHaveCalls) {
 class Agreeing : public ::testing::Test {
  protected:
   std::vector<std::string> after(const std::string& text) {
-    agreement_.hear(text);
+    agreement_.receive(text);
     agreement_.begin_if_asked(in_force_, {});
     std::vector<std::string> texts = agreement_.take_texts();
-    for (const std::string& each : texts) agreement_.hear(each);
+    for (const std::string& each : texts) agreement_.receive(each);
     return texts;
   }
   MoveAgreement agreement_{0, 2};
@@ -196,8 +191,8 @@ TEST_F(Agreeing, TriesAgainForAllThatHaveStillToLeave) {
   after("switch ready 1 1 it has no room");
   EXPECT_TRUE(agreement_.is_refused(1));
   agreement_.plan().ready("");
-  for (const std::string& text : agreement_.take_texts()) agreement_.hear(text);
-  for (const std::string& text : agreement_.take_texts()) agreement_.hear(text);
+  for (const std::string& text : agreement_.take_texts()) agreement_.receive(text);
+  for (const std::string& text : agreement_.take_texts()) agreement_.receive(text);
   EXPECT_FALSE(agreement_.plan().change());
   EXPECT_THAT(agreement_.plan().refusal(), HasSubstr("it has no room"));
   after(MoveAgreement::wish(1, 0, 1));
@@ -277,12 +272,12 @@ TEST(NumberedCallsTest, GoAsFarAsTheyWentWhileTheAnswerWasOnItsWay) {
   const run::Call call{.kind = run::OperationKind::all_reduce, .count = 3};
   EXPECT_EQ(calls.next(), 1u);
   EXPECT_THAT(calls.shapes(), IsEmpty());
-  calls.note(call);
+  calls.record(call);
   EXPECT_EQ(calls.shapes().size(), 1u);
-  calls.note_ready();
+  calls.record_ready();
   EXPECT_EQ(calls.limit(true), 1u);
   EXPECT_EQ(calls.limit(false), 2u);
-  for (int i = 0; i < 3; ++i) calls.note(call);
+  for (int i = 0; i < 3; ++i) calls.record(call);
   EXPECT_EQ(calls.limit(true), 7u);
   EXPECT_EQ(calls.shapes().size(), 1u) << "alike";
   EXPECT_EQ(calls.shapes().front().count, 3u);

@@ -40,9 +40,7 @@ MovingExecutor::MovingExecutor(Options options, const run::Deadline& deadline)
       agreement_(options_.rank, options_.size),
       mover_(std::make_unique<SessionMover>(mover_options())),
       next_(*mover_) {
-  auto first = std::make_shared<SessionMover::Carrier>();
-  first->executor = options_.open(opening_of(0), deadline);
-  carriers_.begin_with(std::move(first));
+  executors_.begin_with(options_.open(opening_of(0), deadline));
 }
 
 // The executors' hooks use the rest. In a forked process the thread is missing, and locks may be held for ever.
@@ -53,7 +51,7 @@ MovingExecutor::~MovingExecutor() {
   }
   mover_->stop();
   next_.take().reset();
-  carriers_.drop_all();
+  executors_.drop_all();
 }
 
 SessionMover::Options MovingExecutor::mover_options() {
@@ -63,7 +61,7 @@ SessionMover::Options MovingExecutor::mover_options() {
           .open = options_.open,
           .opened =
               [this] {
-                heard_.note();
+                texts_.note();
                 wake();
                 options_.tell(kLook);
               },
@@ -75,22 +73,22 @@ SessionMover::Options MovingExecutor::mover_options() {
 
 SessionMover::Opening MovingExecutor::opening_of(uint32_t generation) {
   return {.generation = generation,
-          .tell_peers = [this, generation](const Error& error) { failures_.note(generation, error); },
-          .succeeded = [this, generation] { note_succeeded(generation); }};
+          .tell_peers = [this, generation](const Error& error) { failures_.record(generation, error); },
+          .succeeded = [this, generation] { record_succeeded(generation); }};
 }
 
 // Any thread.
-void MovingExecutor::note_succeeded(uint32_t generation) {
-  if (stays_ || generation < carriers_.generation()) return;
+void MovingExecutor::record_succeeded(uint32_t generation) {
+  if (stays_ || generation < executors_.generation()) return;
   succeeded_ = generation;
-  heard_.note();
+  texts_.note();
   wake();
   mover_->wish_from(generation);
 }
 
 // By the mover's thread.
 bool MovingExecutor::says_wish(uint32_t generation, uint32_t tries) {
-  if (stays_ || generation < carriers_.generation()) return false;
+  if (stays_ || generation < executors_.generation()) return false;
   options_.tell(MoveAgreement::wish(options_.rank, generation, tries));
   return true;
 }
@@ -104,18 +102,18 @@ void MovingExecutor::start(const run::Call& call, const run::CallNumbers& number
 }
 
 void MovingExecutor::begin(const run::Call& call, const run::CallNumbers& numbers) {
-  carriers_.begin(call, numbers);
-  calls_.note(call);
+  executors_.begin(call, numbers);
+  calls_.record(call);
 }
 
 bool MovingExecutor::advance() {
   if (!is_quiet()) pump();
-  const size_t calls = carriers_.calls();
-  const bool has_old_calls = carriers_.calls_before() > 0;
-  if (carriers_.calls() == 0 && !waiting_.empty()) return false;
-  if (!carriers_.advance()) return false;
-  const bool are_old_over = has_old_calls && carriers_.calls_before() == 0;
-  const bool is_idle = calls > 0 && carriers_.calls() == 0;
+  const size_t calls = executors_.calls();
+  const bool has_old_calls = executors_.calls_before() > 0;
+  if (executors_.calls() == 0 && !waiting_.empty()) return false;
+  if (!executors_.advance()) return false;
+  const bool are_old_over = has_old_calls && executors_.calls_before() == 0;
+  const bool is_idle = calls > 0 && executors_.calls() == 0;
   if (are_old_over || (is_idle && is_changing_)) pump();
   return true;
 }
@@ -123,7 +121,7 @@ bool MovingExecutor::advance() {
 void MovingExecutor::finish(run::Watch& watch) {
   if (!waiting_.empty()) wait_to_begin(watch);
   PumpingWatch pumping(*this, watch);
-  carriers_.finish(pumping);
+  executors_.finish(pumping);
   if (!is_quiet()) pump();
 }
 
@@ -159,14 +157,14 @@ bool MovingExecutor::begin_waiting() {
 uint64_t MovingExecutor::start_message(const run::Call& call) {
   if (!is_quiet()) pump();
   if (holds_messages()) return messages_.hold(call);
-  note_message();
-  return carriers_.present().start_message(call);
+  record_message();
+  return executors_.present().start_message(call);
 }
 
 bool MovingExecutor::advance_messages(std::vector<MessageDone>& done) {
   const bool has_changed = !is_quiet() && pump();
   const size_t known = done.size();
-  const bool moved = carriers_.present().advance_messages(done);
+  const bool moved = executors_.present().advance_messages(done);
   messages_.rename(done, known);
   return moved || has_changed;
 }
@@ -179,11 +177,11 @@ bool MovingExecutor::holds_messages() const {
 
 void MovingExecutor::begin_held_messages() {
   if (messages_.is_empty() || holds_messages()) return;
-  note_message();
-  messages_.begin(carriers_.present());
+  record_message();
+  messages_.begin(executors_.present());
 }
 
-void MovingExecutor::note_message() {
+void MovingExecutor::record_message() {
   has_messages_ = true;
   stays_ = true;
 }
@@ -191,7 +189,7 @@ void MovingExecutor::note_message() {
 // ---- A change ----
 
 void MovingExecutor::hear(const std::string& text) {
-  heard_.put(text);
+  texts_.put(text);
   wake();
 }
 
@@ -203,20 +201,20 @@ uint64_t MovingExecutor::propose(const run::PlanWish& /*wish*/) {
 
 // Goes on with a change as far as possible. Whether anything moved.
 bool MovingExecutor::pump() {
-  const std::vector<std::string> heard = heard_.take();
+  const std::vector<std::string> heard = texts_.take();
   const uint64_t begun = calls_.begun();
   for (const std::string& text : heard) {
-    agreement_.hear(text);
+    agreement_.receive(text);
     follow_change();
   }
-  agreement_.begin_if_asked(carriers_.generation(), calls_.shapes());
+  agreement_.begin_if_asked(executors_.generation(), calls_.shapes());
   follow_change();
   bool moved = !heard.empty() || begin_waiting();
   follow_change();  // calls that were due may have been the last that had to wait
   begin_held_messages();
   moved |= agreement_.has_texts() || calls_.begun() != begun;
   for (const std::string& text : agreement_.take_texts()) options_.tell(text);
-  is_changing_ = agreement_.plan().change() || next_.is_there() || carriers_.has_before() || !waiting_.empty() ||
+  is_changing_ = agreement_.plan().change() || next_.is_there() || executors_.has_before() || !waiting_.empty() ||
                  !messages_.is_empty();
   return moved;
 }
@@ -231,14 +229,14 @@ void MovingExecutor::follow_change() {
     next_.end_late();
   }
   if (!change) return;
-  const bool is_idle = carriers_.present_calls() == 0 && waiting_.empty();
+  const bool is_idle = executors_.present_calls() == 0 && waiting_.empty();
   if (change->phase == Phase::asked) {
     plan.hold(is_idle && change->is_agreed() ? calls_.begun() : calls_.limit(is_idle));
   }
   // Also when no other call is made: it could begin at once then.
   if (waiting_.empty() && plan.must_go_over(calls_.next())) go_over();
   if (is_idle) plan.rest(calls_.begun());
-  if (change->phase == Phase::draining && carriers_.calls_before() == 0) plan.drained();
+  if (change->phase == Phase::draining && executors_.calls_before() == 0) plan.drained();
 }
 
 void MovingExecutor::prepare() {
@@ -255,14 +253,14 @@ void MovingExecutor::prepare() {
     next_.refuse(generation);
   }
   agreement_.plan().ready(refusal);
-  calls_.note_ready();
+  calls_.record_ready();
 }
 
 // Why this rank does not take part; empty: it does.
 std::string MovingExecutor::refusal_of(const run::PlanSwitch::Change& change) const {
   if (has_messages_) return std::string(kStays) + "it has exchanged messages between two ranks";
   if (options_.stays) return std::string(kStays) + "nobody drives it between its calls";
-  if (succeeded_ < carriers_.generation()) return {};
+  if (succeeded_ < executors_.generation()) return {};
   const auto host_of = [&](uint32_t rank) {
     return options_.host_of_rank.empty() ? rank : options_.host_of_rank[rank];
   };
@@ -273,23 +271,25 @@ std::string MovingExecutor::refusal_of(const run::PlanSwitch::Change& change) co
 }
 
 void MovingExecutor::go_over() {
-  carriers_.go_over(next_.take());
+  std::optional<SessionMover::Opened> next = next_.take();
+  CHECK(next) << "calls go over to a session that is not there, from generation " << executors_.generation();
+  executors_.go_over(std::move(next->executor), next->generation);
   agreement_.plan().gone_over();
   BANYAN_LOG(info) << "communicator '" << options_.name << "': calls from " << calls_.next()
-                   << " on are the newer daemon's (generation " << carriers_.generation() << ")";
-  failures_.go_over(carriers_.generation());
+                   << " on are the newer daemon's (generation " << executors_.generation() << ")";
+  failures_.go_over(executors_.generation());
 }
 
 void MovingExecutor::drop_what_is_over() {
   const run::PlanSwitch& plan = agreement_.plan();
   const auto& change = plan.change();
   const std::optional<uint32_t> over = next_.settle(change ? change->update.generation : 0);
-  if (over && *over > carriers_.generation()) note_refused();
-  if (!carriers_.has_before() || plan.closed_before() <= carriers_.generation_before()) return;
-  mover_->end(carriers_.drop_before());
+  if (over && *over > executors_.generation()) record_refused();
+  if (!executors_.has_before() || plan.closed_before() <= executors_.generation_before()) return;
+  mover_->end(executors_.drop_before());
 }
 
-void MovingExecutor::note_refused() {
+void MovingExecutor::record_refused() {
   const std::string& why = agreement_.plan().refusal();
   if (why.find(kStays) != std::string::npos) stays_ = true;
   BANYAN_LOG(info) << "communicator '" << options_.name << "' does not go over to a newer daemon"
@@ -300,34 +300,34 @@ void MovingExecutor::note_refused() {
 
 // Calls that wait for the agreement wait in vain for a rank that has gone.
 uint32_t MovingExecutor::waiting_for() const {
-  const bool waits = carriers_.calls() == 0 && !waiting_.empty() && options_.is_gone != nullptr;
+  const bool waits = executors_.calls() == 0 && !waiting_.empty() && options_.is_gone != nullptr;
   for (uint32_t rank = 0; waits && rank < options_.size; ++rank) {
     if (rank != options_.rank && options_.is_gone(rank)) return rank;
   }
-  return carriers_.oldest()->executor->waiting_for();
+  return executors_.oldest()->waiting_for();
 }
 
 bool MovingExecutor::can_do_without(uint32_t rank) const {
-  return waiting_.empty() && messages_.is_empty() && carriers_.can_do_without(rank);
+  return waiting_.empty() && messages_.is_empty() && executors_.can_do_without(rank);
 }
 
 // ---- Sleeping and failing ----
 
 void MovingExecutor::sleep(const std::function<bool()>& try_again) {
-  const auto kept = carriers_.oldest();  // which `try_again` may find to be over
-  kept->executor->sleep(try_again);
+  const auto kept = executors_.oldest();  // which `try_again` may find to be over
+  kept->sleep(try_again);
 }
 
 void MovingExecutor::wake() {
-  if (!fork_guard_.is_in_child()) carriers_.wake();
+  if (!fork_guard_.is_in_child()) executors_.wake();
 }
 
 void MovingExecutor::break_with(const Error& error) {
-  if (!fork_guard_.is_in_child()) carriers_.break_with(error);
+  if (!fork_guard_.is_in_child()) executors_.break_with(error);
 }
 
 std::optional<Error> MovingExecutor::broken() const {
-  return fork_guard_.is_in_child() ? std::nullopt : carriers_.broken();
+  return fork_guard_.is_in_child() ? std::nullopt : executors_.broken();
 }
 
 }  // namespace banyan::service

@@ -1,7 +1,7 @@
 // MovingExecutor: the calls of one communicator, which go over from one daemon's sessions to another's while calls go
 // on. So a communicator follows its service to a newer daemon (ServiceLink), and the older one can end.
 //
-// Its parts: CarriersInForce are the executors that have the calls, NextSession is the one that may get them,
+// Its parts: ExecutorsInForce are the executors that have the calls, NextSession is the one that may get them,
 // MoveAgreement what the ranks say, HeldMessages what waits meanwhile, FailureReports what peers are told.
 //
 // The ranks agree by run::PlanSwitch on the call from which on the next sessions have them:
@@ -44,12 +44,9 @@
 #include "banyan/run/execute/plan_switch.h"
 #include "banyan/run/join/deadline.h"
 #include "banyan/run/system/fork_guard.h"
-#include "banyan/service/client/carriers_in_force.h"
-#include "banyan/service/client/failure_reports.h"
-#include "banyan/service/client/held_messages.h"
+#include "banyan/service/client/executors_in_force.h"
 #include "banyan/service/client/move_agreement.h"
-#include "banyan/service/client/next_session.h"
-#include "banyan/service/client/numbered_calls.h"
+#include "banyan/service/client/move_parts.h"
 #include "banyan/service/client/session_mover.h"
 #include "banyan/service/client/text_box.h"
 
@@ -75,27 +72,27 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   ~MovingExecutor() override;
 
   // Any thread.
-  uint32_t generation_of_sessions() const { return carriers_.generation(); }
+  uint32_t generation_of_sessions() const { return executors_.generation(); }
 
-  size_t depth() const override { return carriers_.present().depth(); }
+  size_t depth() const override { return executors_.present().depth(); }
   void start(const run::Call& call, const run::CallNumbers& numbers) override;
   bool advance() override;
   void finish(run::Watch& watch) override;
   uint64_t start_message(const run::Call& call) override;
   bool advance_messages(std::vector<MessageDone>& done) override;
-  uint64_t steps() const override { return carriers_.steps(); }
-  uint64_t progress() const override { return carriers_.progress(); }
+  uint64_t steps() const override { return executors_.steps(); }
+  uint64_t progress() const override { return executors_.progress(); }
   uint32_t waiting_for() const override;
   bool can_do_without(uint32_t rank) const override;
-  bool notices_last_bytes() const override { return carriers_.oldest()->executor->notices_last_bytes(); }
+  bool notices_last_bytes() const override { return executors_.oldest()->notices_last_bytes(); }
   void sleep(const std::function<bool()>& try_again) override;
   void wake() override;
-  run::BackOff back_off() const override { return carriers_.present().back_off(); }
+  run::BackOff back_off() const override { return executors_.present().back_off(); }
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override;
   run::PlanReviser* reviser() override { return this; }
   run::EventSource* events() override { return nullptr; }
-  run::SentBytes sent_bytes() const override { return carriers_.sent_bytes(); }
+  run::SentBytes sent_bytes() const override { return executors_.sent_bytes(); }
 
  private:
   struct WaitingCall {
@@ -115,32 +112,32 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
 
   SessionMover::Options mover_options();
   SessionMover::Opening opening_of(uint32_t generation);
-  void note_succeeded(uint32_t generation);
+  void record_succeeded(uint32_t generation);
   bool says_wish(uint32_t generation, uint32_t tries);
 
   // Nothing of a change is under way.
-  bool is_quiet() const { return !is_changing_ && !heard_.has_news(); }
+  bool is_quiet() const { return !is_changing_ && !texts_.has_news(); }
   bool pump();
   void follow_change();
   void prepare();
   std::string refusal_of(const run::PlanSwitch::Change& change) const;
   void go_over();
   void drop_what_is_over();
-  void note_refused();
+  void record_refused();
   bool begin_waiting();
   void begin(const run::Call& call, const run::CallNumbers& numbers);
   void begin_held_messages();
   bool holds_messages() const;
-  void note_message();
+  void record_message();
   void wait_to_begin(run::Watch& watch);
 
   const Options options_;
   const run::ForkGuard fork_guard_;
-  TextBox heard_;                       // any thread
+  TextBox texts_;                       // any thread
   std::atomic<bool> stays_;             // for ever; any thread
   std::atomic<int64_t> succeeded_{-1};  // the last generation whose daemon has been; any thread
   FailureReports failures_;             // any thread
-  CarriersInForce carriers_;
+  ExecutorsInForce executors_;
   // Used only by the thread that drives.
   MoveAgreement agreement_;
   NumberedCalls calls_;

@@ -22,7 +22,7 @@ ServiceExecutor::ServiceExecutor(std::shared_ptr<Attachment> attachment, OpenSes
       staging_(*attachment_, options_.rank, options_.size),
       back_off_(back_off()),
       messages_(options_.size),
-      is_told_gone_(options_.size),
+      is_reported_gone_(options_.size),
       session_(attachment_->open(std::move(wish),
                                  {.failed = [this](const Error& error) { fail_here(error); },
                                   .tell_peers = [this](const Error& error) { tell_peers(error); },
@@ -236,9 +236,9 @@ void ServiceExecutor::look_for_gone() {
   if (changes == gone_seen_) return;
   gone_seen_ = changes;
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
-    if (rank == options_.rank || is_told_gone_[rank] || !options_.is_gone(rank)) continue;
-    is_told_gone_[rank] = true;
-    session_->tell_gone(rank);
+    if (rank == options_.rank || is_reported_gone_[rank] || !options_.is_gone(rank)) continue;
+    is_reported_gone_[rank] = true;
+    session_->report_gone(rank);
   }
 }
 

@@ -110,7 +110,7 @@ class ServiceExecutor : public run::Executor {
   MessageFlights messages_;
   uint64_t own_steps_ = 0;
   uint32_t gone_seen_ = 0;
-  std::vector<bool> is_told_gone_;  // by rank
+  std::vector<bool> is_reported_gone_;  // by rank
 
   run::FirstError failure_;
   std::atomic<bool> is_broken_{false};  // by break_with()

@@ -1,15 +1,10 @@
 #include "banyan/service/client/service_executors.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/base/hash.h"
@@ -29,33 +24,15 @@ struct ServiceCard {
   Capability capability = {};
 };
 
-std::string hex_of(const Capability& capability) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const uint8_t byte : capability) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
-}
-
-std::optional<Capability> capability_of(std::string_view hex) {
-  Capability capability;
-  if (hex.size() != 2 * capability.size()) return std::nullopt;
-  for (size_t i = 0; i < capability.size(); ++i) {
-    const char* const begin = hex.data() + 2 * i;
-    if (std::from_chars(begin, begin + 2, capability[i], 16).ptr != begin + 2) return std::nullopt;
-  }
-  return capability;
-}
-
 // Of what a process has said when the job met; nothing where that is not understood.
 std::optional<ServiceCard> parse_card(const std::string& text) {
   const size_t space = text.rfind(' ');
   if (space == std::string::npos) return std::nullopt;
-  const auto capability = capability_of(std::string_view(text).substr(space + 1));
-  if (!capability) return std::nullopt;
-  return ServiceCard{.host = text.substr(0, space), .capability = *capability};
+  const auto bytes = from_hexadecimal(std::string_view(text).substr(space + 1));
+  ServiceCard card{.host = text.substr(0, space)};
+  if (!bytes || bytes->size() != card.capability.size()) return std::nullopt;
+  std::copy(bytes->begin(), bytes->end(), card.capability.begin());
+  return card;
 }
 
 // `name` is that of the process in errors.
@@ -78,7 +55,9 @@ uint32_t milliseconds_for(std::chrono::milliseconds time) {
 
 }  // namespace
 
-std::string ServiceExecutors::extra_of(ServiceLink& link) { return link.host() + " " + hex_of(link.new_capability()); }
+std::string ServiceExecutors::extra_of(ServiceLink& link) {
+  return link.host() + " " + in_hexadecimal(link.new_capability());
+}
 
 run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
   using Transports = run::Communicator::Transports;

@@ -1,7 +1,5 @@
 #include "banyan/service/client/service_link.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -9,7 +7,6 @@
 
 #include "banyan/base/error.h"
 #include "banyan/run/record/log.h"
-#include "banyan/run/system/system_error.h"
 
 namespace banyan::service {
 namespace {
@@ -43,11 +40,7 @@ ServiceLink::ServiceLink(std::string url, run::RegionPool& pool, const run::Dead
 Capability ServiceLink::new_capability() {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(has_given_capability_, true)) return capability_;
-  Capability capability;
-  if (getrandom(capability.data(), capability.size(), 0) != static_cast<ssize_t>(capability.size())) {
-    throw run::system_error("cannot get random numbers");
-  }
-  return capability;
+  return random_bits<Capability>();
 }
 
 std::shared_ptr<Attachment> ServiceLink::attachment(const run::Deadline& deadline) {

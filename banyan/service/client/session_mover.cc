@@ -1,7 +1,6 @@
 #include "banyan/service/client/session_mover.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "banyan/run/record/log.h"
 #include "banyan/run/system/thread.h"
@@ -47,7 +46,7 @@ void SessionMover::stop() {
   }
   if (thread.joinable()) thread.join();
   // Their ends may wait for hooks, which come here.
-  std::vector<std::shared_ptr<Carrier>> ended;
+  std::vector<std::shared_ptr<run::Executor>> ended;
   std::optional<Opened> opened;
   const std::lock_guard lock(mutex_);
   ended.swap(to_end_);
@@ -74,9 +73,9 @@ void SessionMover::give_up() {
   opening_.request_stop();
 }
 
-void SessionMover::end(std::shared_ptr<Carrier> carrier) {
+void SessionMover::end(std::shared_ptr<run::Executor> executor) {
   const std::lock_guard lock(mutex_);
-  to_end_.push_back(std::move(carrier));
+  to_end_.push_back(std::move(executor));
   expect_thread();
 }
 
@@ -114,7 +113,7 @@ void SessionMover::run() noexcept {
 // False when there is nothing more to do.
 bool SessionMover::work(Lock& lock) {
   if (!to_end_.empty()) {
-    std::vector<std::shared_ptr<Carrier>> ended;
+    std::vector<std::shared_ptr<run::Executor>> ended;
     ended.swap(to_end_);
     lock.unlock();
     ended.clear();
@@ -132,13 +131,11 @@ bool SessionMover::work(Lock& lock) {
 void SessionMover::open_now(const Opening& opening, const std::vector<run::CallShape>& shapes, Lock& lock) {
   const run::Deadline deadline = run::Deadline::after(options_.opening_time).unless(opening_.get_token());
   lock.unlock();
-  Opened opened{.generation = opening.generation, .carrier = nullptr, .refusal = {}};
+  Opened opened{.generation = opening.generation, .executor = nullptr, .refusal = {}};
   try {
-    auto carrier = std::make_shared<Carrier>();
-    carrier->generation = opening.generation;
-    carrier->executor = options_.open(opening, deadline);
-    warm_up(*carrier->executor, shapes, deadline);
-    opened.carrier = std::move(carrier);
+    std::shared_ptr<run::Executor> executor = options_.open(opening, deadline);
+    warm_up(*executor, shapes, deadline);
+    opened.executor = std::move(executor);
   } catch (...) {
     opened.refusal = deadline.is_stopped() ? "another rank does not come" : current_error().message();
     if (opened.refusal.empty()) opened.refusal = "its next session cannot be opened";
@@ -204,6 +201,41 @@ bool SessionMover::is_found(const run::Deadline& deadline) const noexcept {
     BANYAN_LOG(info) << "the newer daemon is not there: " << current_error().what();
     return false;
   }
+}
+
+// ---- The next session ----
+
+std::optional<std::string> NextSession::prepare(const SessionMover::Opening& opening,
+                                                const std::vector<run::CallShape>& shapes) {
+  std::optional<SessionMover::Opened> opened = mover_.take();
+  if (generation_ != opening.generation) mover_.open(opening, shapes);
+  generation_ = opening.generation;
+  if (!opened) return std::nullopt;
+  if (opened->generation != opening.generation) {
+    end(std::move(opened));
+    return std::nullopt;
+  }
+  std::string refusal = std::move(opened->refusal);
+  if (opened->executor) ready_ = std::move(opened);
+  return refusal;
+}
+
+void NextSession::refuse(uint32_t generation) {
+  mover_.give_up();
+  end(mover_.take());
+  generation_ = generation;
+}
+
+void NextSession::end_late() { end(mover_.take()); }
+
+std::optional<uint32_t> NextSession::settle(uint32_t under_way) {
+  if (ready_ && ready_->generation != under_way) end(take());
+  if (ready_ || !generation_ || *generation_ == under_way) return std::nullopt;
+  return std::exchange(generation_, std::nullopt);
+}
+
+void NextSession::end(std::optional<SessionMover::Opened> opened) {
+  if (opened && opened->executor) mover_.end(std::move(opened->executor));
 }
 
 }  // namespace banyan::service

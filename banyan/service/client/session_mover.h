@@ -26,11 +26,6 @@ namespace banyan::service {
 
 class SessionMover {
  public:
-  // An executor of one generation.
-  struct Carrier {
-    uint32_t generation = 0;
-    std::unique_ptr<run::Executor> executor;
-  };
   // The generation and the hooks of a new executor. Any thread may call these, maybe before it is there; `succeeded`
   // must not block.
   struct Opening {
@@ -67,14 +62,14 @@ class SessionMover {
   void open(Opening opening, std::vector<run::CallShape> shapes);
   struct Opened {
     uint32_t generation = 0;
-    std::shared_ptr<Carrier> carrier;  // null: refusal says why
+    std::shared_ptr<run::Executor> executor;  // null: refusal says why
     std::string refusal;
   };
   std::optional<Opened> take();
   // The session that is being opened is not wanted any more: it is refused soon.
   void give_up();
   // Ends it as soon as nobody else has it.
-  void end(std::shared_ptr<Carrier> carrier);
+  void end(std::shared_ptr<run::Executor> executor);
   // Wishes for a move away from this generation, once the newer daemon is there, and now and then again.
   void wish_from(uint32_t generation) noexcept;
   // Ends what it does, soon. It holds nothing any more, and begins nothing.
@@ -97,13 +92,44 @@ class SessionMover {
   std::stop_source opening_;
   std::optional<std::pair<Opening, std::vector<run::CallShape>>> to_open_;
   std::optional<Opened> opened_;
-  std::vector<std::shared_ptr<Carrier>> to_end_;
+  std::vector<std::shared_ptr<run::Executor>> to_end_;
   std::optional<uint32_t> wish_;
   uint32_t tries_ = 0;
   std::chrono::steady_clock::time_point wish_at_;
   std::chrono::milliseconds pause_{};
   bool is_running_ = false;
   std::thread thread_;
+};
+
+// NextSession: the session to which a communicator may go over: it is opened for one change, and is either taken when
+// calls go over, or ended when nothing comes of that change. SessionMover's thread does what takes long.
+//
+// One thread at a time.
+class NextSession {
+ public:
+  // `mover` outlives it.
+  explicit NextSession(SessionMover& mover) : mover_(mover) {}
+
+  // Goes on with opening it for the change of this generation, and its calls of these shapes. Once, when it is there or
+  // cannot be: why not, or an empty text. Nothing before.
+  std::optional<std::string> prepare(const SessionMover::Opening& opening, const std::vector<run::CallShape>& shapes);
+  // This rank does not take part in the change of this generation.
+  void refuse(uint32_t generation);
+  // No change is being prepared: what comes late is ended.
+  void end_late();
+  // The change of this generation is the one under way; 0: none is. Ends what was opened for another one, and returns
+  // the generation of a change of which nothing has come since this was asked last.
+  std::optional<uint32_t> settle(uint32_t under_way);
+  // Calls go over to it. Nothing where it is not there.
+  std::optional<SessionMover::Opened> take() { return std::exchange(ready_, std::nullopt); }
+  bool is_there() const { return ready_.has_value(); }
+
+ private:
+  void end(std::optional<SessionMover::Opened> opened);
+
+  SessionMover& mover_;
+  std::optional<SessionMover::Opened> ready_;
+  std::optional<uint32_t> generation_;  // of the change that it was opened for, or refused
 };
 
 }  // namespace banyan::service

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "banyan/base/error.h"
 
@@ -27,11 +26,11 @@ SessionSlots::Slot SessionSlots::take(uint64_t granted) {
     lock.lock();
     if (!is_full()) add(std::move(memory));
   } else if (free_.empty() && !resting_.empty()) {
-    const uint64_t told_after = resting_.front().told_after;
+    const uint64_t sent_after = resting_.front().sent_after;
     lock.unlock();
     allocate_(kPageBytes);  // a wish by whose answer the oldest has rested long enough
     lock.lock();
-    end_rests(told_after + 1);
+    end_rests(sent_after + 1);
   }
   if (free_.empty()) {
     throw Error(ErrorCode::unsupported, "at most " + std::to_string(DoorbellPage::kSessions) +
@@ -44,7 +43,7 @@ SessionSlots::Slot SessionSlots::take(uint64_t granted) {
 }
 
 void SessionSlots::end_rests(uint64_t granted) {
-  for (; !resting_.empty() && resting_.front().told_after < granted; resting_.pop_front()) {
+  for (; !resting_.empty() && resting_.front().sent_after < granted; resting_.pop_front()) {
     free_.push_back(resting_.front().number);
   }
 }
@@ -60,9 +59,9 @@ void SessionSlots::give_back(uint32_t number) {
   free_.push_back(number);
 }
 
-void SessionSlots::retire(uint32_t number, uint64_t told_after) {
+void SessionSlots::retire(uint32_t number, uint64_t sent_after) {
   const std::lock_guard lock(mutex_);
-  resting_.push_back({.number = number, .told_after = told_after});
+  resting_.push_back({.number = number, .sent_after = sent_after});
 }
 
 }  // namespace banyan::service

@@ -38,13 +38,13 @@ class SessionSlots {
   Slot take(uint64_t granted);
   // The daemon never used it.
   void give_back(uint32_t number);
-  // The daemon was told that its session ends, after wish `told_after`.
-  void retire(uint32_t number, uint64_t told_after);
+  // The daemon was told that its session ends, after wish `sent_after`.
+  void retire(uint32_t number, uint64_t sent_after);
 
  private:
   struct Resting {
     uint32_t number = 0;
-    uint64_t told_after = 0;
+    uint64_t sent_after = 0;
   };
   // All under the mutex.
   Slot slot(uint32_t number) const;

@@ -1,6 +1,4 @@
-#include "banyan/service/client/held_messages.h"
-
-#include <utility>
+#include "banyan/service/client/move_parts.h"
 
 namespace banyan::service {
 namespace {
@@ -26,6 +24,30 @@ void HeldMessages::rename(std::vector<run::Executor::MessageDone>& done, size_t 
     done[i].ticket = held->second;
     begun_.erase(held);
   }
+}
+
+void FailureReports::record(uint32_t generation, const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (generation > in_force_) {
+      if (!early_ || early_->first <= generation) early_.emplace(generation, error);
+      return;
+    }
+    if (reported_ == error.message()) return;
+    reported_ = error.message();
+  }
+  if (tell_peers_) tell_peers_(error);
+}
+
+void FailureReports::go_over(uint32_t generation) {
+  std::optional<Error> failure;
+  {
+    const std::lock_guard lock(mutex_);
+    in_force_ = generation;
+    if (early_ && early_->first == generation) failure = std::move(early_->second);
+    early_.reset();
+  }
+  if (failure) record(generation, *failure);
 }
 
 }  // namespace banyan::service

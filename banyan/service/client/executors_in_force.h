@@ -1,4 +1,4 @@
-// CarriersInForce: the executors that have the calls of a communicator which goes over from one to the next: the
+// ExecutorsInForce: the executors that have the calls of a communicator which goes over from one to the next: the
 // present one, the one before while its last calls are under way, and the counts of those that have ended.
 //
 // One thread drives: it alone replaces executors, and begins and ends calls. Any thread may call the functions that say
@@ -11,34 +11,34 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>
+#include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/run/execute/executor.h"
-#include "banyan/service/client/session_mover.h"
 
 namespace banyan::service {
 
-class CarriersInForce {
+class ExecutorsInForce {
  public:
-  using Carrier = SessionMover::Carrier;
-
-  void begin_with(std::shared_ptr<Carrier> first);
-  // Later calls are those of `next`. The one before must have been dropped.
-  void go_over(std::shared_ptr<Carrier> next);
+  // The first one, of generation 0.
+  void begin_with(std::shared_ptr<run::Executor> first);
+  // Later calls are those of `next`, of this generation. The one before must have been dropped.
+  void go_over(std::shared_ptr<run::Executor> next, uint32_t generation);
   // The one before is not needed any more: the caller ends it. Null where there is none.
-  std::shared_ptr<Carrier> drop_before();
+  std::shared_ptr<run::Executor> drop_before();
   // All, at the end.
   void drop_all();
 
-  run::Executor& present() const { return *present_.executor(); }
-  bool has_before() const { return before_.carrier != nullptr; }
-  uint32_t generation_before() const { return before_.carrier->generation; }
+  run::Executor& present() const { return *present_.executor; }
+  bool has_before() const { return before_.executor != nullptr; }
+  uint32_t generation_before() const { return before_.generation; }
   size_t calls() const { return present_.calls + before_.calls; }  // in flight
   size_t present_calls() const { return present_.calls; }
   size_t calls_before() const { return before_.calls; }
-  // The carrier of the oldest call. A caller that waits in it keeps it, since the call may go over meanwhile.
-  const std::shared_ptr<Carrier>& oldest() const { return before_.calls > 0 ? before_.carrier : present_.carrier; }
+  // The executor of the oldest call. A caller that waits in it keeps it, since the call may go over meanwhile.
+  const std::shared_ptr<run::Executor>& oldest() const {
+    return before_.calls > 0 ? before_.executor : present_.executor;
+  }
 
   void begin(const run::Call& call, const run::CallNumbers& numbers);
   // As run::Executor::advance, of the oldest call.
@@ -60,12 +60,12 @@ class CarriersInForce {
 
  private:
   struct Side {
-    std::shared_ptr<Carrier> carrier;  // shared with who asks it something at the moment
-    size_t calls = 0;                  // in flight
-
-    run::Executor* executor() const { return carrier->executor.get(); }
+    std::shared_ptr<run::Executor> executor;  // shared with who asks it something at the moment
+    uint32_t generation = 0;
+    size_t calls = 0;  // in flight
   };
-  std::pair<std::shared_ptr<Carrier>, std::shared_ptr<Carrier>> both() const;
+  // Those that there are. Any thread.
+  std::vector<std::shared_ptr<run::Executor>> both() const;
 
   Side present_, before_;
   std::atomic<uint32_t> generation_{0};
