@@ -41,7 +41,7 @@ HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
   const HostCall host{.rank = group_->rank(),
                       .ranks = group_->ranks(),
                       .signature = signature_of(numbers),
-                      .note = numbers,
+                      .record = numbers,
                       .element_bytes = size_of(call.type),
                       .send = call.send,
                       .recv = call.recv};
@@ -82,7 +82,7 @@ HostTask HostExecutor::task_of(const Call& call, const CallNumbers& numbers) {
 // Programs make the same call again and again, so the task of the last one is kept. Equal numbers are the same kind,
 // type, reduction, root and count; the buffers are compared here.
 bool HostExecutor::is_as_before(const Call& call, const CallNumbers& numbers) const {
-  return is_reusable_ && task_.note == numbers && task_.input == call.send && task_.output == call.recv &&
+  return is_reusable_ && task_.record == numbers && task_.input == call.send && task_.output == call.recv &&
          call.residual == nullptr;
 }
 
@@ -135,8 +135,8 @@ void HostExecutor::explain(const Error& error) {
   const std::optional<uint32_t> peer = group_->exchange().mismatched();
   if (error.code() != ErrorCode::mismatch || !peer) throw error;
   const uint64_t sequence = group_->exchange().first_difference(*peer);
-  const CallNumbers own = group_->segment().note(group_->rank(), sequence).read();
-  const CallNumbers theirs = group_->segment().note(*peer, sequence).read();
+  const CallNumbers own = group_->segment().call_record(group_->rank(), sequence).read();
+  const CallNumbers theirs = group_->segment().call_record(*peer, sequence).read();
   throw Error(ErrorCode::mismatch,
               mismatch_message(group_->rank(), record_of(own, sequence), *peer, record_of(theirs, sequence)));
 }

@@ -12,16 +12,12 @@ constexpr uint64_t kRootReduces = 16 << 10;
 
 HostTask task_of(const HostCall& call, HostTask::Kind kind, uint64_t input_elements, uint64_t output_elements) {
   return {.kind = kind,
-          .overwrites_input = false,
           .signature = call.signature,
-          .note = call.note,
+          .record = call.record,
           .input = call.send,
           .output = call.recv,
           .input_bytes = input_elements * call.element_bytes,
           .output_bytes = output_elements * call.element_bytes,
-          .offered = {},
-          .taken = {},
-          .reduction = {},
           .element_bytes = static_cast<uint32_t>(call.element_bytes),
           .share_takers = HostTask::kNobody};
 }

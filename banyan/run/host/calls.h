@@ -17,7 +17,7 @@ namespace banyan::run {
 struct HostCall {
   uint32_t rank = 0, ranks = 1;
   uint64_t signature = 0;
-  std::array<uint64_t, 4> note{};
+  std::array<uint64_t, 4> record{};
   uint64_t element_bytes = 1;
   const std::byte* send = nullptr;
   std::byte* recv = nullptr;

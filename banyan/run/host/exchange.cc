@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 
 namespace banyan::run {
 namespace {
@@ -32,8 +31,7 @@ Exchange::Exchange(const Segment& segment, Options options)
                .tuning = options.tuning}),
       peer_regions_(std::move(options.peers)),
       peers_(segment.ranks()),
-      sources_(segment.ranks()),
-      copies_(segment.ranks()) {
+      sources_(segment.ranks()) {
   CHECK(rank_ < ranks_) << rank_ << " of " << ranks_;
   CHECK(peer_regions_.size() == ranks_ || (own_regions() == nullptr && !may_attach())) << peer_regions_.size();
 }
@@ -42,7 +40,6 @@ void Exchange::start(const HostTask& task) {
   task_ = &task;
   begin();
   everybody_reduces_ = choice_.everybody_reduces(task);
-  share_takers_ = ranks_ == 1 ? HostTask::kNobody : task.share_takers;
   choice_.choose(task, everybody_reduces_, offer_);
 }
 
@@ -77,18 +74,12 @@ bool Exchange::advance() {
     case Phase::meet:
       if (!meet()) return false;
       ++steps_;
-      if (consume()) {
-        phase_ = Phase::settle;
-        return settle();
-      }
+      if (consume()) return release();
       begin_stream();
       phase_ = Phase::stream;
       [[fallthrough]];
     case Phase::stream:
-      if (!stream()) return false;
-      next_peer_ = 1;
-      phase_ = Phase::settle;
-      [[fallthrough]];
+      return stream() && release();
     case Phase::settle:
       return settle();
   }
@@ -136,27 +127,27 @@ bool Exchange::claim() {
 
 // After how many operations the memory that this one uses comes round again.
 uint64_t Exchange::operations_kept() const {
-  if (tells_pieces() || offer_.way == Way::streamed) return Segment::kBlocks;
-  return offer_.way == Way::staged ? Segment::kSlots : Segment::kPosts;
+  if (announces_pieces() || offer_.kind == OfferKind::streamed) return Segment::kBlocks;
+  return offer_.kind == OfferKind::staged ? Segment::kSlots : Segment::kPosts;
 }
 
 // A peer that looks at the post takes its cache line away, and each way costs as much as all else here: so its words
 // are written at the end, together.
 void Exchange::offer() {
   Post& post = segment_.post(rank_, operation_);
-  segment_.note(rank_, operation_).write(task_->note);
+  segment_.call_record(rank_, operation_).write(task_->record);
   const uint64_t slots = offer_.pieces.is_single() ? 1 : ranks_;
   uint32_t stride = 0;
-  if (tells_pieces()) write_table();
-  if (offer_.way == Way::inline_) {
+  if (announces_pieces()) write_table();
+  if (offer_.kind == OfferKind::inline_) {
     if (slots > 1) stride = static_cast<uint32_t>(offer_.largest);
     stage(post.bytes, stride, 0, offer_.largest);
-  } else if (offer_.way == Way::staged) {
+  } else if (offer_.kind == OfferKind::staged) {
     if (slots > 1) stride = static_cast<uint32_t>(round_up(offer_.largest, kCacheLine));
     const uint64_t bytes = slots > 1 ? slots * stride : offer_.largest;
     stage(segment_.slot_to_write(rank_, operation_, bytes), stride, 0, offer_.largest);
   } else {
-    if (offer_.way == Way::streamed) {
+    if (offer_.kind == OfferKind::streamed) {
       stride = static_cast<uint32_t>(offer_.block);
       stream_.stage.all = blocks_of(offer_.largest - offer_.front, offer_.block);
     } else if (task_->overwrites_input) {
@@ -166,7 +157,7 @@ void Exchange::offer() {
   }
   post.signature = history_;
   post.stride = stride;
-  post.way = static_cast<uint32_t>(offer_.way);
+  post.kind = static_cast<uint32_t>(offer_.kind);
   segment_.publish(post.sequence, operation_);
   ++steps_;
 }
@@ -176,7 +167,7 @@ void Exchange::offer_views(Post& post) {
   post.views.output = {};
   post.views.front = offer_.front;
   if (is_attached_to()) post.views.input.offset = reinterpret_cast<uintptr_t>(task_->input);
-  if (share_takers_ == HostTask::kNobody || everybody_reduces_) return;
+  if (!shows_shares()) return;
   if (own_regions() == nullptr || task_->taken[rank_].bytes == 0) return;
   const RegionPlace output = own_regions()->find(task_->output, task_->output_bytes);
   shares_viewed_ = output.region != 0;
@@ -212,7 +203,7 @@ void Exchange::stage(std::byte* slots, uint64_t stride, uint64_t begin, uint64_t
 bool Exchange::awaits(uint32_t peer) const {
   switch (task_->kind) {
     case HostTask::Kind::move:
-      return tells_pieces() || task_->taken[peer].bytes > 0;  // it may offer what is not expected
+      return announces_pieces() || task_->taken[peer].bytes > 0;  // it may offer what is not expected
     case HostTask::Kind::reduce:
       return task_->offered[rank_].bytes > 0 || task_->taken[peer].bytes > 0;
     case HostTask::Kind::all_reduce:
@@ -226,7 +217,7 @@ bool Exchange::meet() {
   for (; next_peer_ < ranks_; ++next_peer_) {
     const uint32_t peer = peer_at(next_peer_);
     if (!awaits(peer)) {
-      peers_[peer].way = Way::none;
+      peers_[peer].kind = OfferKind::none;
       continue;
     }
     if (!reached(segment_.post(peer, operation_).sequence, peers_[peer].begun, operation_, peer)) return false;
@@ -244,7 +235,7 @@ Error Exchange::mismatch(uint32_t peer) {
 uint64_t Exchange::first_difference(uint32_t peer) const {
   const uint64_t oldest = operation_ < Segment::kPosts ? 1 : operation_ - Segment::kPosts + 1;
   for (uint64_t operation = oldest; operation < operation_; ++operation) {
-    const bool differs = segment_.note(peer, operation).read() != segment_.note(rank_, operation).read();
+    const bool differs = segment_.call_record(peer, operation).read() != segment_.call_record(rank_, operation).read();
     if (differs && segment_.is_kept(peer, operation)) return operation;  // else a later one may lie there by now
   }
   return operation_;
@@ -257,36 +248,37 @@ void Exchange::read_post(uint32_t peer) {
   if (post.signature != history_) [[unlikely]]
     throw mismatch(peer);
   // If this rank only takes, the peer may be far ahead: its next post is fetched while this one is dealt with.
-  if (offer_.way == Way::none) __builtin_prefetch(&segment_.post(peer, operation_ + 2));
+  if (offer_.kind == OfferKind::none) __builtin_prefetch(&segment_.post(peer, operation_ + 2));
   Peer& state = peers_[peer];
-  state.way = static_cast<Way>(post.way);
+  state.kind = static_cast<OfferKind>(post.kind);
   state.stride = post.stride;
   state.offer = state.shares = nullptr;
-  if (tells_pieces() && told_piece(peer).bytes != expected_from(peer)) {
+  if (announces_pieces() && announced_piece(peer).bytes != expected_from(peer)) {
     throw Error(ErrorCode::mismatch, "rank " + std::to_string(peer) + " sends " +
-                                         std::to_string(told_piece(peer).bytes) + " bytes in an all-to-allv to rank " +
-                                         std::to_string(rank_) + ", which expects " +
-                                         std::to_string(expected_from(peer)));
+                                         std::to_string(announced_piece(peer).bytes) +
+                                         " bytes in an all-to-allv to rank " + std::to_string(rank_) +
+                                         ", which expects " + std::to_string(expected_from(peer)));
   }
-  if (tells_pieces() && expected_from(peer) == 0) state.way = Way::none;  // it need not keep its buffer for this rank
+  if (announces_pieces() && expected_from(peer) == 0)
+    state.kind = OfferKind::none;  // it need not keep its buffer for this rank
   const uint64_t slot = task_->offered.is_single() || everybody_reduces_ ? 0 : rank_ * state.stride;
-  switch (state.way) {
-    case Way::none:
+  switch (state.kind) {
+    case OfferKind::none:
       break;
-    case Way::inline_:
+    case OfferKind::inline_:
       if (slot + expected_from(peer) > Post::kInlineBytes) throw mismatch(peer);
       state.offer = post.bytes + slot;
       return;
-    case Way::staged:
+    case OfferKind::staged:
       if (slot + expected_from(peer) > segment_.slot_bytes()) throw mismatch(peer);
       state.offer = segment_.slot(peer, operation_) + slot;
       return;
-    case Way::viewed:
-    case Way::attached:
+    case OfferKind::viewed:
+    case OfferKind::attached:
       sees_counters_ = true;
       view_offer(peer, post);
       break;
-    case Way::streamed: {
+    case OfferKind::streamed: {
       sees_counters_ = true;
       const bool is_of_all = task_->kind != HostTask::Kind::move;
       state.front = post.views.front;
@@ -299,7 +291,7 @@ void Exchange::read_post(uint32_t peer) {
       break;
     }
   }
-  if (share_takers_ == HostTask::kNobody || everybody_reduces_) return;
+  if (!shows_shares()) return;
   const Post::View view = post.views.output;
   const Piece share = task_->taken[peer];
   if (view.region != 0 && share.bytes > 0) {
@@ -314,7 +306,7 @@ uint64_t Exchange::expected_from(uint32_t peer) const {
 }
 
 // What a peer says that it offers to this rank, in bytes of its own input. Not to be trusted.
-Piece Exchange::told_piece(uint32_t peer) const {
+Piece Exchange::announced_piece(uint32_t peer) const {
   return reinterpret_cast<const Piece*>(segment_.results(peer, operation_))[rank_];
 }
 
@@ -325,12 +317,12 @@ void Exchange::view_offer(uint32_t peer, const Post& post) {
     // The peer's pieces, of which this rank's own may be none (scatter): even ones are as long as what is taken.
     const uint64_t bytes = task_->taken[peer].bytes;
     piece = {task_->offered.is_single() ? 0 : rank_ * bytes, bytes};
-    if (tells_pieces()) piece.offset = told_piece(peer).offset;
+    if (announces_pieces()) piece.offset = announced_piece(peer).offset;
   } else if (task_->kind == HostTask::Kind::all_reduce) {
     piece = {0, task_->input_bytes};  // maybe all of it, maybe a share
   }
   const Post::View view = post.views.input;
-  if (peers_[peer].way == Way::attached) {
+  if (peers_[peer].kind == OfferKind::attached) {
     peers_[peer].address = view.offset + piece.offset;
     return;
   }
@@ -349,9 +341,9 @@ bool Exchange::consume() {
     return true;
   }
   // Streams, and shares that others take, need steps in turn. All else is taken at once.
-  if (offer_.way == Way::streamed || share_takers_ != HostTask::kNobody) return false;
+  if (offer_.kind == OfferKind::streamed || share_takers() != HostTask::kNobody) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_ && peers_[peer].way == Way::streamed) return false;
+    if (peer != rank_ && peers_[peer].kind == OfferKind::streamed) return false;
   }
   if (task_->kind == HostTask::Kind::reduce) {
     reduce_whole(task_->offered[rank_], task_->output + task_->taken[rank_].offset);
@@ -370,9 +362,9 @@ bool Exchange::consume() {
 bool Exchange::all_are_free_to_view() const {
   const uint64_t most = ranks_ == 2 ? tuning().two_reduce_views : tuning().everybody_reduces_views / (ranks_ - 1);
   if (task_->input_bytes > most) return false;
-  if (offer_.way != Way::viewed || task_->overwrites_input) return false;
+  if (offer_.kind != OfferKind::viewed || task_->overwrites_input) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_ && (peers_[peer].way != Way::viewed || peers_[peer].stride == kInPlace)) return false;
+    if (peer != rank_ && (peers_[peer].kind != OfferKind::viewed || peers_[peer].stride == kInPlace)) return false;
   }
   return true;
 }
@@ -380,9 +372,9 @@ bool Exchange::all_are_free_to_view() const {
 // Bytes of what a peer offers to this rank, wherever they are, unless it streams them. Valid until the next call about
 // this peer.
 const std::byte* Exchange::offered_bytes(uint32_t peer, uint64_t begin, uint64_t bytes) {
-  const Peer& state = peers_[peer];
-  if (state.way == Way::attached) {
-    std::vector<std::byte>& copy = copies_[peer];
+  Peer& state = peers_[peer];
+  if (state.kind == OfferKind::attached) {
+    std::vector<std::byte>& copy = state.copy;
     if (copy.size() < bytes) copy.resize(bytes);
     peer_regions_[peer]->read(state.address + begin, {copy.data(), bytes});
     return copy.data();
@@ -395,7 +387,7 @@ const std::byte* Exchange::offered_bytes(uint32_t peer, uint64_t begin, uint64_t
 void Exchange::take_bytes(uint32_t peer, uint64_t begin, const Piece& to) {
   const Peer& state = peers_[peer];
   std::byte* const place = task_->output + to.offset;
-  if (state.way == Way::attached) return peer_regions_[peer]->read(state.address + begin, {place, to.bytes});
+  if (state.kind == OfferKind::attached) return peer_regions_[peer]->read(state.address + begin, {place, to.bytes});
   element::copy(place, offered_bytes(peer, begin, to.bytes), to.bytes, writes_past_caches());
 }
 
@@ -420,32 +412,31 @@ void Exchange::take_own() {
 
 // ---- The end ----
 
-// Tells peers that their buffers are no longer read, and waits for those that read this rank's own memory in place: the
-// caller may change it when the operation is over. Staging blocks are this group's memory, so nobody waits for their
-// readers here: claim() of a later operation does.
-bool Exchange::settle() {
-  const bool shows = share_takers_ != HostTask::kNobody && !everybody_reduces_;
-  const bool streams = offer_.way == Way::streamed || (shows && !shares_viewed_);
-  const bool is_viewed = offer_.way == Way::viewed || is_attached_to() || shares_viewed_;
-  if (!has_told_) {
-    // Counters are published only where somebody may look at them: it costs a line of the cache.
-    if (sees_counters_ || streams || is_viewed) {
-      segment_.publish(segment_.collected(rank_).value, (operation_ + 1) << Segment::kBlockBits);
-    }
-    has_told_ = true;
-    next_peer_ = 1;
+// Says to peers that their buffers are no longer read.
+bool Exchange::release() {
+  // Counters are published only where somebody may look at them: it costs a line of the cache.
+  if (sees_counters_ || streams() || is_viewed()) {
+    segment_.publish(segment_.collected(rank_).value, (operation_ + 1) << Segment::kBlockBits);
   }
+  next_peer_ = 1;
+  phase_ = Phase::settle;
+  return settle();
+}
+
+// Waits for those that read this rank's own memory in place: the caller may change it when the operation is over.
+// Staging blocks are this group's memory, so nobody waits for their readers here: claim() of a later operation does.
+bool Exchange::settle() {
+  const bool streams = this->streams(), is_viewed = this->is_viewed();
   if (streams || is_viewed) {
     for (; next_peer_ < ranks_; ++next_peer_) {
       const uint32_t peer = peer_at(next_peer_);
       const bool reads_offer = everybody_reduces_ || task_->offered[peer].bytes > 0;
-      const bool reads_share = shows && (share_takers_ == HostTask::kAll || share_takers_ == peer);
+      const bool reads_share = shows_shares() && (share_takers() == HostTask::kAll || share_takers() == peer);
       if (!reads_offer && !reads_share) continue;
       if (streams) peers_[peer].draining = operation_;
       if (is_viewed && !has_finished(peer, operation_)) return false;
     }
   }
-  has_told_ = false;
   phase_ = Phase::idle;
   ++steps_;
   return true;

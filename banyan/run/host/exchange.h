@@ -89,7 +89,6 @@ class Exchange {
 
  private:
   enum class Phase : uint8_t { idle, claim, meet, stream, settle };
-  using Way = OfferWay;
 
   // As many blocks may be staged before the first of them is reduced or taken.
   static constexpr uint64_t kLead = 2;
@@ -101,12 +100,13 @@ class Exchange {
     uint64_t staged = 0, reduced = 0, collected = 0;  // counters as last seen
     uint64_t draining = 0;                            // an operation in which it may still read our blocks
     // The state of the operation under way.
-    Way way = Way::none;
+    OfferKind kind = OfferKind::none;
     uint64_t stride = 0;
     const std::byte* offer = nullptr;   // to this rank, where it is in this process's memory
     uint64_t address = 0;               // the same in the peer's, when attached
     uint64_t front = 0;                 // of the stream: so many bytes before it are there
     const std::byte* shares = nullptr;  // its reduced share, when viewed
+    std::vector<std::byte> copy{};      // of attached memory, to be reduced
   };
 
   void begin();
@@ -114,7 +114,7 @@ class Exchange {
   uint64_t operations_kept() const;
   void offer();
   void offer_views(Post& post);
-  bool is_attached_to() const { return offer_.way == Way::attached || offer_.front > 0; }
+  bool is_attached_to() const { return offer_.kind == OfferKind::attached || offer_.front > 0; }
   void write_table() const;
   void stage(std::byte* slots, uint64_t stride, uint64_t begin, uint64_t bytes) const;
 
@@ -122,8 +122,8 @@ class Exchange {
   bool awaits(uint32_t peer) const;
   void read_post(uint32_t peer);
   uint64_t expected_from(uint32_t peer) const;
-  bool tells_pieces() const { return task_->kind == HostTask::Kind::move && task_->offered.is_listed(); }
-  Piece told_piece(uint32_t peer) const;
+  bool announces_pieces() const { return task_->kind == HostTask::Kind::move && task_->offered.is_listed(); }
+  Piece announced_piece(uint32_t peer) const;
   void view_offer(uint32_t peer, const Post& post);
 
   bool consume();
@@ -140,7 +140,14 @@ class Exchange {
   bool collect_block();
   const std::byte* source(uint32_t peer, uint64_t block, uint64_t bytes);
 
+  bool release();
   bool settle();
+  // Peers take this rank's share, or may reduce it.
+  bool shows_shares() const { return share_takers() != HostTask::kNobody && !everybody_reduces_; }
+  uint32_t share_takers() const { return ranks_ == 1 ? HostTask::kNobody : task_->share_takers; }
+  // Peers read blocks of this rank's staging memory, or its buffers.
+  bool streams() const { return offer_.kind == OfferKind::streamed || (shows_shares() && !shares_viewed_); }
+  bool is_viewed() const { return offer_.kind == OfferKind::viewed || is_attached_to() || shares_viewed_; }
 
   bool reached(const std::atomic<uint64_t>& word, uint64_t& seen, uint64_t value, uint32_t peer);
   bool has_finished(uint32_t peer, uint64_t operation);
@@ -179,20 +186,17 @@ class Exchange {
   uint32_t waiting_for_ = 0;
   std::optional<uint32_t> mismatched_;
   std::vector<Peer> peers_;
-  std::vector<const std::byte*> sources_;       // by rank, of one reduction
-  std::vector<std::vector<std::byte>> copies_;  // by peer: what was copied out of attached memory, to be reduced
+  std::vector<const std::byte*> sources_;  // by rank, of one reduction
 
   // For the operation under way.
   const HostTask* task_ = nullptr;
   Phase phase_ = Phase::idle;
   uint32_t next_peer_ = 1;  // of a phase that goes from peer to peer; counts as peer_at() does
-  uint32_t share_takers_ = HostTask::kNobody;
   Offer offer_;
   Stream stream_;
   bool everybody_reduces_ = false;
   bool shares_viewed_ = false;  // peers read this rank's share in its output
   bool sees_counters_ = false;  // somebody may wait for this rank's counters
-  bool has_told_ = false;       // that it is done
 };
 
 }  // namespace banyan::run

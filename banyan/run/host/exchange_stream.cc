@@ -15,7 +15,7 @@ void Exchange::begin_stream() {
       if (peer == rank_ || task_->taken[peer].bytes == 0) continue;
       Peer& state = peers_[peer];
       const Piece piece = task_->taken[peer];
-      if (state.way != Way::streamed) {
+      if (state.kind != OfferKind::streamed) {
         state.stride = offer_.block;
         state.front = 0;
       }
@@ -30,7 +30,7 @@ void Exchange::begin_stream() {
     if (peer != rank_)
       stream_.collect.all = std::max(stream_.collect.all, blocks_of(task_->taken[peer].bytes, offer_.block));
   }
-  if (share_takers_ == HostTask::kNobody) stream_.collect.all = 0;
+  if (share_takers() == HostTask::kNobody) stream_.collect.all = 0;
 }
 
 // Does every step that is possible now; steps of one kind come in order. The three kinds depend on each other only by
@@ -84,14 +84,14 @@ bool Exchange::stage_block() {
 }
 
 bool Exchange::is_staged(uint32_t peer, uint64_t block) {
-  if (peers_[peer].way != Way::streamed) return true;
+  if (peers_[peer].kind != OfferKind::streamed) return true;
   return reached(segment_.staged(peer).value, peers_[peer].staged, counter(block + 1), peer);
 }
 
 // `bytes` from the beginning of a block of what a peer offers to this rank, once is_staged().
 const std::byte* Exchange::source(uint32_t peer, uint64_t block, uint64_t bytes) {
   const Peer& state = peers_[peer];
-  if (state.way == Way::streamed) {
+  if (state.kind == OfferKind::streamed) {
     return segment_.staging(peer, block) + (task_->offered.is_single() ? 0 : rank_ * state.stride);
   }
   // An all_reduce shows the whole buffer, of which the share is a part.
@@ -107,7 +107,7 @@ bool Exchange::reduce_block() {
   for (uint32_t i = 1; i < ranks_; ++i) {
     if (!is_staged(peer_at(i), stream_.reduce.done)) return false;
   }
-  const bool shows = share_takers_ != HostTask::kNobody && share_takers_ != rank_ && !shares_viewed_;
+  const bool shows = share_takers() != HostTask::kNobody && share_takers() != rank_ && !shares_viewed_;
   if (shows && !is_result_free()) return false;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
     sources_[peer] = peer == rank_ ? task_->input + share.offset + begin : source(peer, stream_.reduce.done, bytes);
@@ -130,7 +130,7 @@ bool Exchange::is_result_free() {
   if (stream_.reduce.done < Segment::kBlocks) return true;
   const uint64_t freed = stream_.reduce.done - Segment::kBlocks;
   for (uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer == rank_ || (share_takers_ != HostTask::kAll && share_takers_ != peer)) continue;
+    if (peer == rank_ || (share_takers() != HostTask::kAll && share_takers() != peer)) continue;
     if (!reached(segment_.collected(peer).value, peers_[peer].collected, counter(freed + 1), peer)) return false;
   }
   return true;
@@ -149,7 +149,7 @@ bool Exchange::collect_block() {
     if (begin >= piece.bytes) continue;
     const Piece to{piece.offset + begin, std::min(block, piece.bytes - begin)};
     // An offer that is there as a whole needs no counter.
-    if (moves && state.way != Way::streamed) {
+    if (moves && state.kind != OfferKind::streamed) {
       take_bytes(peer, begin, to);
       continue;
     }

@@ -133,7 +133,7 @@ class Stage {
     const HostCall call{.rank = rank,
                         .ranks = scene_.ranks,
                         .signature = actor.operation,
-                        .note = {},
+                        .record = {},
                         .element_bytes = 4,
                         .send = actor.input,
                         .recv = actor.output};

@@ -4,9 +4,6 @@
 // Watch whether there is still something to wait for. One thread.
 #pragma once
 
-#include <functional>
-#include <memory>
-
 #include "banyan/run/host/exchange.h"
 #include "banyan/run/system/back_off.h"
 #include "banyan/run/system/watch.h"

@@ -50,7 +50,7 @@ Mailboxes::Ticket Mailboxes::receive(const MessageToReceive& message) {
 }
 
 std::optional<uint32_t> Mailboxes::waiting_for() const {
-  const auto line = std::find_if(out_.begin(), out_.end(), [](const OutLine& each) { return !each.messages.empty(); });
+  const auto line = std::ranges::find_if(out_, [](const OutLine& each) { return !each.messages.empty(); });
   return line != out_.end() ? static_cast<uint32_t>(line - out_.begin()) : matcher_.waiting_for();
 }
 
@@ -85,15 +85,15 @@ bool Mailboxes::advance_sending(uint32_t peer, std::vector<MessageEnd>& ended) {
     // The box is free when the message before has been taken.
     if (line.number > 1 && !has_reached(taken, counter(line.number, 0))) return false;
     offer(peer, line, message);
-    const auto way = static_cast<Way>(box.post.way);
-    if (way == Way::inline_ || way == Way::eager) finish(peer, ended);
+    const auto kind = static_cast<Kind>(box.post.kind);
+    if (kind == Kind::inline_ || kind == Kind::eager) finish(peer, ended);
     return true;
   }
   if (has_reached(taken, counter(line.number + 1, 0))) {
     finish(peer, ended);
     return true;
   }
-  return static_cast<Way>(box.post.way) == Way::streamed && send_piece(peer, line, message);
+  return static_cast<Kind>(box.post.kind) == Kind::streamed && send_piece(peer, line, message);
 }
 
 void Mailboxes::finish(uint32_t peer, std::vector<MessageEnd>& ended) {
@@ -112,32 +112,32 @@ std::byte* Mailboxes::memory_of(OutLine& line) {
 void Mailboxes::offer(uint32_t peer, OutLine& line, Sending& message) {
   Box& box = segment_.box(options_.rank, peer);
   Post& post = box.post;
-  Way way = Way::inline_;
+  Kind kind = Kind::inline_;
   if (message.size <= Post::kInlineBytes) {
     if (message.size > 0) std::memcpy(post.bytes, message.bytes, message.size);
   } else {
     const std::byte* shown = message.bytes;
     RegionPlace place;
     if (message.size <= std::min(options_.eager_bytes, segment_.box_bytes())) {
-      way = Way::eager;
+      kind = Kind::eager;
       std::memcpy(segment_.box_memory_to_write(options_.rank, peer, message.size), message.bytes, message.size);
     } else if (place = options_.own_regions->find(message.bytes, message.size); place.region != 0) {
-      way = Way::viewed;
+      kind = Kind::viewed;
     } else if (options_.may_attach) {
-      way = Way::attached;
+      kind = Kind::attached;
     } else {
-      way = Way::streamed;
+      kind = Kind::streamed;
       shown = memory_of(line);
       place = options_.own_regions->find(shown, 2 * options_.piece_bytes);
       box.sent.value.store(counter(line.number, 0), std::memory_order_relaxed);  // it may be far behind
     }
     post.views.input = {.region = place.region, .offset = place.offset};
-    if (way == Way::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(shown);
+    if (kind == Kind::attached) post.views.input.offset = reinterpret_cast<uintptr_t>(shown);
   }
   // Together, as those of an operation (exchange.cc).
   post.signature = MessageShape(message.size, message.type).word();
   post.tag = message.tag;
-  post.way = static_cast<uint32_t>(way);
+  post.kind = static_cast<uint32_t>(kind);
   message.is_offered = true;
   segment_.publish(post.sequence, line.number);
 }
@@ -199,14 +199,14 @@ void Mailboxes::expect_there(uint32_t peer) const {
 
 // Whether what it says of itself can be.
 bool Mailboxes::can_be_taken(const Post& post) const {
-  switch (static_cast<Way>(post.way)) {
-    case Way::inline_:
+  switch (static_cast<Kind>(post.kind)) {
+    case Kind::inline_:
       return MessageShape::of_word(post.signature).bytes() <= Post::kInlineBytes;
-    case Way::eager:
+    case Kind::eager:
       return MessageShape::of_word(post.signature).bytes() <= segment_.box_bytes();
-    case Way::viewed:
-    case Way::attached:
-    case Way::streamed:
+    case Kind::viewed:
+    case Kind::attached:
+    case Kind::streamed:
       return true;
   }
   return false;
@@ -217,22 +217,22 @@ bool Mailboxes::take(uint32_t peer, const Post& post, TagMatcher::Arrival& arriv
   const Post::View view = post.views.input;
   const std::byte* from = post.bytes;
   bool is_senders = false;  // the memory
-  switch (static_cast<Way>(post.way)) {
-    case Way::inline_:
+  switch (static_cast<Kind>(post.kind)) {
+    case Kind::inline_:
       break;
-    case Way::eager:
+    case Kind::eager:
       from = segment_.box_memory(peer, options_.rank);
       break;
-    case Way::viewed:
+    case Kind::viewed:
       from = options_.peers[peer]->at(view.region, view.offset, arrival.size);
       is_senders = true;
       break;
-    case Way::attached:
+    case Kind::attached:
       options_.peers[peer]->read(view.offset, {arrival.bytes, arrival.size});
       expect_there(peer);
       arrival.taken = arrival.size;
       return true;
-    case Way::streamed:
+    case Kind::streamed:
       return take_piece(peer, post, arrival);
   }
   if (arrival.size > 0) std::memcpy(arrival.bytes, from, arrival.size);

@@ -63,7 +63,7 @@ class Mailboxes {
   const TagMatcher::Arrival* arriving(uint32_t peer) const { return matcher_.arriving(peer); }
 
  private:
-  enum class Way : uint32_t { inline_, eager, viewed, attached, streamed };
+  enum class Kind : uint32_t { inline_, eager, viewed, attached, streamed };
   static constexpr uint64_t kStepsAtATime = 64;  // with one peer, before the next has its turn
 
   struct Sending {

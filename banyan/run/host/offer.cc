@@ -27,7 +27,7 @@ void OfferChoice::choose(const HostTask& task, bool everybody_reduces, Offer& of
   offer.block = block_of(task, offer);
   offer.front = 0;
   if (offer.pieces.is_only_for(limits_.rank)) offer.largest = 0;
-  offer.way = way_of(task, everybody_reduces, offer);
+  offer.kind = kind_of(task, everybody_reduces, offer);
 }
 
 uint64_t OfferChoice::block_of(const HostTask& task, const Offer& offer) const {
@@ -38,17 +38,17 @@ uint64_t OfferChoice::block_of(const HostTask& task, const Offer& offer) const {
 }
 
 // The ways, cheapest first: in the post, without a copy, by a copy that peers make, by a copy that this rank makes.
-OfferWay OfferChoice::way_of(const HostTask& task, bool everybody_reduces, Offer& offer) const {
+OfferKind OfferChoice::kind_of(const HostTask& task, bool everybody_reduces, Offer& offer) const {
   const uint64_t largest = offer.largest;
-  if (largest == 0 || limits_.ranks == 1 || task.kind == HostTask::Kind::meet) return OfferWay::none;
+  if (largest == 0 || limits_.ranks == 1 || task.kind == HostTask::Kind::meet) return OfferKind::none;
   const uint64_t slots = offer.pieces.is_single() ? 1 : limits_.ranks;
   const bool shares_move = task.share_takers != HostTask::kNobody && !everybody_reduces;
-  if (!shares_move && slots * largest <= Post::kInlineBytes) return OfferWay::inline_;
+  if (!shares_move && slots * largest <= Post::kInlineBytes) return OfferKind::inline_;
   // Where shares are reduced by their ranks, nobody overwrites what others still need.
   const bool may_be_viewed = shares_move || task.kind == HostTask::Kind::reduce || !task.overwrites_input;
   if (limits_.own_regions != nullptr && may_be_viewed && largest >= limits_.tuning.least_viewed) {
     offer.place = limits_.own_regions->find(task.input, task.input_bytes);
-    if (offer.place.region != 0) return OfferWay::viewed;
+    if (offer.place.region != 0) return OfferKind::viewed;
   }
   const bool is_attachable =
       task.kind == HostTask::Kind::move ? is_move_attachable(task, offer) : is_sum_attachable(largest);
@@ -56,14 +56,14 @@ OfferWay OfferChoice::way_of(const HostTask& task, bool everybody_reduces, Offer
     const bool is_broadcast =
         task.kind == HostTask::Kind::move && offer.pieces.is_for_all() && task.taken.is_only_for(limits_.rank);
     const bool has_size = largest >= limits_.tuning.least_split && largest <= limits_.tuning.most_split;
-    if (!is_broadcast || !has_size || limits_.ranks != 2) return OfferWay::attached;
+    if (!is_broadcast || !has_size || limits_.ranks != 2) return OfferKind::attached;
     offer.front = largest / 4 * 3 / kCacheLine * kCacheLine;
-    return OfferWay::streamed;
+    return OfferKind::streamed;
   }
   const uint64_t needed = slots * round_up(largest, kCacheLine);
   const bool fits = needed <= std::min<uint64_t>(limits_.tuning.most_staged, limits_.slot_bytes);
   // What everybody reduces must be there whole; shares that move on need counters anyway.
-  return everybody_reduces || (fits && !shares_move) ? OfferWay::staged : OfferWay::streamed;
+  return everybody_reduces || (fits && !shares_move) ? OfferKind::staged : OfferKind::streamed;
 }
 
 bool OfferChoice::is_sum_attachable(uint64_t largest) const {

@@ -37,14 +37,14 @@ struct ExchangeTuning {
   uint64_t streaming_stores = 32 << 20;  // outputs from so many bytes on are written past the caches
 };
 
-enum class OfferWay : uint32_t { none, inline_, staged, viewed, attached, streamed };
+enum class OfferKind : uint32_t { none, inline_, staged, viewed, attached, streamed };
 
 struct Offer {
   Pieces pieces;         // to whom; where every rank reduces everything, the same to all
   uint64_t largest = 0;  // bytes of the largest piece that another rank gets
   uint64_t block = 0;    // bytes of each piece that one block of a stream holds
   uint64_t front = 0;    // bytes of a streamed piece that peers attach to; the stream is of those after them
-  OfferWay way = OfferWay::none;
+  OfferKind kind = OfferKind::none;
   RegionPlace place;  // of the input, when it is viewed
 };
 
@@ -67,7 +67,7 @@ class OfferChoice {
 
  private:
   uint64_t block_of(const HostTask& task, const Offer& offer) const;
-  OfferWay way_of(const HostTask& task, bool everybody_reduces, Offer& offer) const;
+  OfferKind kind_of(const HostTask& task, bool everybody_reduces, Offer& offer) const;
   bool is_sum_attachable(uint64_t largest) const;
   bool is_move_attachable(const HostTask& task, const Offer& offer) const;
 

@@ -41,14 +41,14 @@ TEST(Offer, OfASmallAllReduceIsAllOfItForEverybody) {
   const HostTask task = all_reduce(8 << 10, 4);
   ASSERT_TRUE(four.everybody_reduces(task));
   const Offer offer = chosen(four, task);
-  EXPECT_EQ(offer.way, OfferWay::staged);
+  EXPECT_EQ(offer.kind, OfferKind::staged);
   EXPECT_TRUE(offer.pieces.is_for_all());
   EXPECT_EQ(offer.largest, 8u << 10);
 }
 
 TEST(Offer, OfFewBytesLiesInThePost) {
-  EXPECT_EQ(chosen(choice(0, 4), all_reduce(8, 4)).way, OfferWay::inline_);
-  EXPECT_EQ(chosen(choice(2, 4), broadcast(2, 2, 16)).way, OfferWay::inline_);
+  EXPECT_EQ(chosen(choice(0, 4), all_reduce(8, 4)).kind, OfferKind::inline_);
+  EXPECT_EQ(chosen(choice(2, 4), broadcast(2, 2, 16)).kind, OfferKind::inline_);
 }
 
 TEST(Offer, OfALargeAllReduceIsStreamedByShares) {
@@ -56,42 +56,42 @@ TEST(Offer, OfALargeAllReduceIsStreamedByShares) {
   const HostTask task = all_reduce(1 << 20, 4);
   EXPECT_FALSE(four.everybody_reduces(task));
   const Offer offer = chosen(four, task);
-  EXPECT_EQ(offer.way, OfferWay::streamed);
+  EXPECT_EQ(offer.kind, OfferKind::streamed);
   EXPECT_EQ(offer.largest, 256u << 10);
 }
 
 TEST(Offer, IsAttachedToBetweenTheSizesWhereThatIsQuicker) {
   const ExchangeTuning tuning;
   const OfferChoice two = choice(0, 2, true);
-  EXPECT_EQ(chosen(two, all_reduce(tuning.least_attached_sum - 128, 2)).way, OfferWay::staged);
-  EXPECT_EQ(chosen(two, all_reduce(4 * tuning.most_attached_sum, 2)).way, OfferWay::streamed);
-  EXPECT_EQ(chosen(two, all_reduce(1 << 20, 2)).way, OfferWay::attached);
+  EXPECT_EQ(chosen(two, all_reduce(tuning.least_attached_sum - 128, 2)).kind, OfferKind::staged);
+  EXPECT_EQ(chosen(two, all_reduce(4 * tuning.most_attached_sum, 2)).kind, OfferKind::streamed);
+  EXPECT_EQ(chosen(two, all_reduce(1 << 20, 2)).kind, OfferKind::attached);
 }
 
 TEST(Offer, OfABroadcastBetweenTwoIsAttachedToAndStreamed) {
   const ExchangeTuning tuning;
   const uint64_t bytes = 2 * tuning.least_split;
   const Offer split = chosen(choice(0, 2, true), broadcast(0, 0, bytes));
-  EXPECT_EQ(split.way, OfferWay::streamed);
+  EXPECT_EQ(split.kind, OfferKind::streamed);
   EXPECT_EQ(split.front, bytes / 4 * 3);
   const Offer small = chosen(choice(0, 2, true), broadcast(0, 0, tuning.least_split - 1));
-  EXPECT_EQ(small.way, OfferWay::attached);
+  EXPECT_EQ(small.kind, OfferKind::attached);
   EXPECT_EQ(small.front, 0u);
-  EXPECT_EQ(chosen(choice(0, 2, true), broadcast(0, 0, tuning.most_split + 1)).way, OfferWay::attached);
+  EXPECT_EQ(chosen(choice(0, 2, true), broadcast(0, 0, tuning.most_split + 1)).kind, OfferKind::attached);
   EXPECT_EQ(chosen(choice(0, 3, true), broadcast(0, 0, bytes)).front, 0u);
   EXPECT_EQ(chosen(choice(0, 2, false), broadcast(0, 0, bytes)).front, 0u);
 }
 
 TEST(Offer, OfWhoGivesNothingToOthersIsNone) {
-  EXPECT_EQ(chosen(choice(0, 4), broadcast(2, 0, 1 << 20)).way, OfferWay::none);
-  EXPECT_EQ(chosen(choice(0, 1), all_reduce(1 << 20, 1)).way, OfferWay::none);
+  EXPECT_EQ(chosen(choice(0, 4), broadcast(2, 0, 1 << 20)).kind, OfferKind::none);
+  EXPECT_EQ(chosen(choice(0, 1), all_reduce(1 << 20, 1)).kind, OfferKind::none);
   HostTask gather;
   gather.kind = HostTask::Kind::move;
   gather.input_bytes = 1 << 20;
   gather.offered = Pieces::only(0, 1 << 20);
   gather.taken = Pieces::even(1 << 20, 4 << 20);
-  EXPECT_EQ(chosen(choice(0, 4), gather).way, OfferWay::none);
-  EXPECT_EQ(chosen(choice(1, 4), gather).way, OfferWay::streamed);
+  EXPECT_EQ(chosen(choice(0, 4), gather).kind, OfferKind::none);
+  EXPECT_EQ(chosen(choice(1, 4), gather).kind, OfferKind::streamed);
 }
 
 // Ranks reduce blocks of a stream together.

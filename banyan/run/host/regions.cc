@@ -6,10 +6,7 @@
 
 #include <algorithm>
 #include <new>
-#include <string>
-#include <utility>
 
-#include "banyan/base/error.h"
 #include "banyan/run/system/system_error.h"
 
 namespace banyan::run {

@@ -1,6 +1,5 @@
 #include "banyan/run/host/segment.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <new>
@@ -26,7 +25,7 @@ size_t Segment::bytes(const Options& options) {
   CHECK(options.ranks >= 1 && options.ranks <= kMaxRanks) << options.ranks;
   CHECK(options.block_bytes > 0 && options.block_bytes % kPage == 0) << options.block_bytes;
   static_assert(sizeof(Head) <= kHeadBytes);
-  static_assert(kPosts * (sizeof(Post) + sizeof(CallNote)) + 5 * sizeof(Counter) + sizeof(Bell) <= kHeadBytes);
+  static_assert(kPosts * (sizeof(Post) + sizeof(CallRecord)) + 5 * sizeof(Counter) + sizeof(Bell) <= kHeadBytes);
   return front_bytes(options.ranks) + options.ranks * bulk_bytes(options);
 }
 

@@ -63,7 +63,7 @@ struct alignas(2 * kCacheLine) Post {
 
   std::atomic<uint64_t> sequence{0};  // of the operation
   uint64_t signature = 0;             // of the call: kind, type, op, root, counts
-  uint32_t way = 0;                   // how the data is offered: Exchange knows the numbers
+  uint32_t kind = 0;                  // how the data is offered: Exchange knows the numbers
   union {
     uint32_t stride = 0;  // bytes between the pieces of two ranks; of a stream, also what a block holds of each
     uint32_t tag;         // of a message
@@ -79,7 +79,7 @@ struct alignas(2 * kCacheLine) Post {
 static_assert(sizeof(Post) == 2 * kCacheLine);
 
 // The call of a rank, in numbers that mean nothing here.
-class alignas(kCacheLine) CallNote {
+class alignas(kCacheLine) CallRecord {
  public:
   using Numbers = std::array<uint64_t, 4>;
 
@@ -153,8 +153,8 @@ class Segment {
     return *reinterpret_cast<Post*>(rank_base(rank) + (operation % kPosts) * sizeof(Post));
   }
   // To be read only when the post of this operation is there; is_kept() says afterwards whether it still was.
-  CallNote& note(uint32_t rank, uint64_t operation) const {
-    return reinterpret_cast<CallNote*>(rank_base(rank) + kPosts * sizeof(Post))[operation % kPosts];
+  CallRecord& call_record(uint32_t rank, uint64_t operation) const {
+    return reinterpret_cast<CallRecord*>(rank_base(rank) + kPosts * sizeof(Post))[operation % kPosts];
   }
   // True while the rank has not posted the operation before the one that takes the place of this one, and so has not
   // written there.
@@ -266,7 +266,7 @@ class Segment {
   }
   void provide(std::byte* begin, uint64_t place, size_t bytes) const;
   Counter& counter(uint32_t rank, uint32_t which) const {
-    return reinterpret_cast<Counter*>(rank_base(rank) + kPosts * (sizeof(Post) + sizeof(CallNote)))[which];
+    return reinterpret_cast<Counter*>(rank_base(rank) + kPosts * (sizeof(Post) + sizeof(CallRecord)))[which];
   }
   Bell& bell(uint32_t rank) const { return *reinterpret_cast<Bell*>(&counter(rank, 3)); }
 

@@ -74,17 +74,17 @@ struct HostTask {
   static constexpr uint32_t kAll = UINT32_MAX, kNobody = UINT32_MAX - 1;
 
   Kind kind = Kind::meet;
-  bool overwrites_input = false;   // output is written where a peer may still read the input
-  uint64_t signature = 0;          // of the call; must be equal on all ranks
-  std::array<uint64_t, 4> note{};  // what is called, for peers that call something else
+  bool overwrites_input = false;     // output is written where a peer may still read the input
+  uint64_t signature = 0;            // of the call; must be equal on all ranks
+  std::array<uint64_t, 4> record{};  // what is called, for peers that call something else
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   uint64_t input_bytes = 0, output_bytes = 0;
-  Pieces offered;  // of the input, by the rank that gets it
-  Pieces taken;    // of the output, by the rank it comes from
+  Pieces offered{};  // of the input, by the rank that gets it
+  Pieces taken{};    // of the output, by the rank it comes from
 
   // For reduce and all_reduce.
-  element::ReduceTask reduction;
+  element::ReduceTask reduction{};
   uint32_t element_bytes = 1;
   uint32_t share_takers = kNobody;  // who else takes this rank's share: kAll, kNobody, or a rank
 };

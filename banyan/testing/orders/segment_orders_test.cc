@@ -88,16 +88,16 @@ void a_rank_is_rung(Trial& trial) {
 
 // What a rank has called is looked up while it may be that many operations ahead that it writes there again.
 void a_note_is_overwritten(Trial& trial) {
-  constexpr run::CallNote::Numbers kFirst{1, 1, 1, 1}, kNext{2, 2, 2, 2};
+  constexpr run::CallRecord::Numbers kFirst{1, 1, 1, 1}, kNext{2, 2, 2, 2};
   auto& host = *new TestHost(trial, 2, false);
-  host.segment(0).note(0, 1).write(kFirst);
+  host.segment(0).call_record(0, 1).write(kFirst);
   trial.thread("rank 0", [&host, kNext] {
     const Segment& segment = host.segment(0);
     segment.publish(segment.post(0, Segment::kPosts).sequence, Segment::kPosts);
-    segment.note(0, Segment::kPosts + 1).write(kNext);
+    segment.call_record(0, Segment::kPosts + 1).write(kNext);
   });
   trial.thread("rank 1", [&host, &trial, kFirst] {
-    const run::CallNote::Numbers numbers = host.segment(1).note(0, 1).read();
+    const run::CallRecord::Numbers numbers = host.segment(1).call_record(0, 1).read();
     if (host.segment(1).is_kept(0, 1)) trial.expect(numbers == kFirst, "another call");
   });
 }
