@@ -38,8 +38,6 @@ void LaneConnector::request(uint32_t peer, uint32_t lane, const Path& path) {
   if (is_posted) return;
   answers_->put({.peer = peer,
                  .lane = lane,
-                 .socket = {},
-                 .keys = {},
                  .failure = Error(ErrorCode::peer_lost, "this process has left the world of the communicator")});
 }
 

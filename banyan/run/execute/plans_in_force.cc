@@ -28,7 +28,7 @@ PlansInForce::PlansInForce(NetPlans::Options first, const NetOptions& options, C
                     }}) {
   // The ranks' texts about lost links take these paths, too: also between two that exchange no data.
   for (uint32_t peer = 0; peer < first.ranks && lanes_ != nullptr; ++peer) {
-    for (const Path& path : present_->separate_paths(peer)) lanes_->tell_path(peer, path);
+    for (const Path& path : present_->separate_paths(peer)) lanes_->announce_path(peer, path);
   }
 }
 

@@ -47,7 +47,7 @@ class Pair {
   }
 
  private:
-  Switchboard board_{Switchboard::Way::tcp};
+  Switchboard board_{Switchboard::Kind::tcp};
   std::array<uint32_t, 2> generation_{};
   std::array<std::unique_ptr<LaneTransport>, 2> transports_;
   std::array<std::unique_ptr<MessageStreams>, 2> ends_;

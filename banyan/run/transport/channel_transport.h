@@ -68,7 +68,7 @@ class LaneControl {
   // True if the connection was reset, or has been given up by the kernel; false if its other end was closed.
   virtual bool was_reset(uint32_t channel) = 0;
   // There is this path to a peer.
-  virtual void tell_path(uint32_t peer, const Path& path) = 0;
+  virtual void announce_path(uint32_t peer, const Path& path) = 0;
   // Finds out whether a connection along this path is possible, with a peer of a higher number. Tries as long as for
   // any other connection; tried() tells the result.
   virtual void try_path(uint32_t peer, const Path& path) = 0;

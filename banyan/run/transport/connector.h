@@ -44,9 +44,9 @@ class Connector {
 
   struct Answer {
     uint32_t peer = 0, lane = 0;
-    FileDescriptor socket;         // connected, non-blocking, nothing sent or received but the greeting
-    SessionKeys keys = {};         // of this connection; empty where nobody has shaken hands
-    std::optional<Error> failure;  // or why there is none: peer_lost, timed_out, io
+    FileDescriptor socket{};         // connected, non-blocking, nothing sent or received but the greeting
+    SessionKeys keys = {};           // of this connection; empty where nobody has shaken hands
+    std::optional<Error> failure{};  // or why there is none: peer_lost, timed_out, io
   };
   // Those that have come since the last call. Never blocks.
   virtual std::vector<Answer> take() = 0;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -106,11 +105,11 @@ void LaneTransport::request(uint32_t channel) {
   const uint32_t peer = channel % options_.ranks, lane = channel / options_.ranks;
   const Path path = options_.path ? options_.path(peer, lane) : Path();
   connector_->request(peer, lane, path);
-  stream.way = &ways_[{peer, path.local_address, path.peer_address}];
+  stream.path = &paths_[{peer, path.local_address, path.peer_address}];
   stream.is_requested = true;
   stream.is_patient = !stream.is_needed;
   stream.requested_at = stream.silent_since = Clock::now();
-  if (stream.requested_at - stream.way->left_at < kFirstAnswer) stream.silent_since = stream.way->silent_since;
+  if (stream.requested_at - stream.path->left_at < kFirstAnswer) stream.silent_since = stream.path->silent_since;
   ++pending_;
 }
 
@@ -268,8 +267,8 @@ void LaneTransport::drop(uint32_t channel) {
   Stream& stream = this->stream(channel);
   const Clock::time_point now = Clock::now();
   if (const std::optional<LaneHealth> health = health_of(channel, now)) {
-    stream.way->silent_since = std::max(stream.way->silent_since, now - health->silent);
-    stream.way->left_at = now;
+    stream.path->silent_since = std::max(stream.path->silent_since, now - health->silent);
+    stream.path->left_at = now;
   }
   stream.is_dropped = true;
   stream.connection.reset();
@@ -420,7 +419,7 @@ bool LaneTransport::react(std::span<const pollfd> polled) {
     eventfd_read(wakes_.get(), &count);
   }
   take_answers();
-  return std::any_of(polled.begin(), polled.end(), has_happened);
+  return std::ranges::any_of(polled, has_happened);
 }
 
 void LaneTransport::abandon() {
@@ -439,8 +438,8 @@ bool LaneTransport::has_unsent(uint32_t channel) {
 }
 
 bool LaneTransport::has_unsent_but(LaneChoice leaves_out) {
-  return std::any_of(used_.begin(), used_.end(),
-                     [&](uint32_t channel) { return !leaves_out(channel / options_.ranks) && has_unsent(channel); });
+  return std::ranges::any_of(
+      used_, [&](uint32_t channel) { return !leaves_out(channel / options_.ranks) && has_unsent(channel); });
 }
 
 void LaneTransport::wake() { eventfd_write(wakes_.get(), 1); }

@@ -71,7 +71,7 @@ class LaneTransport : public ChannelTransport, public LaneControl {
   std::vector<std::byte> drain(uint32_t channel) override;
   size_t in_flight(uint32_t channel) override;
   bool was_reset(uint32_t channel) override;
-  void tell_path(uint32_t peer, const Path& path) override { connector_->know(peer, path); }
+  void announce_path(uint32_t peer, const Path& path) override { connector_->know(peer, path); }
   void try_path(uint32_t peer, const Path& path) override;
   std::vector<Tried> tried() override;
   void wake() override;
@@ -89,13 +89,13 @@ class LaneTransport : public ChannelTransport, public LaneControl {
     Clock::time_point since;
   };
   // A path to a peer. Lanes of later plans take those of earlier ones.
-  struct Way {
+  struct KnownPath {
     Clock::time_point silent_since = {}, left_at = {};  // as the lanes that were dropped knew
   };
   struct Stream {
     std::shared_ptr<void> held;  // of the holder
     std::unique_ptr<Connection> connection;
-    Way* way = nullptr;          // of what was requested
+    KnownPath* path = nullptr;   // of what was requested
     Counter* counter = nullptr;  // of a lane that is connected
     bool is_requested = false, is_dropped = false;
     bool is_needed = false;   // and not only listened to
@@ -124,11 +124,11 @@ class LaneTransport : public ChannelTransport, public LaneControl {
 
   const std::unique_ptr<Connector> connector_;
   const Options options_;
-  std::vector<Stream> streams_;                                         // by channel
-  std::map<std::tuple<uint32_t, std::string, std::string>, Way> ways_;  // by peer and the addresses of both ends
-  std::optional<uint8_t> dscp_;                                         // none: packets are as they come
-  size_t pending_ = 0;                                                  // requested and not answered
-  std::map<uint32_t, Path> trials_;                                     // of those, by lane
+  std::vector<Stream> streams_;                                                // by channel
+  std::map<std::tuple<uint32_t, std::string, std::string>, KnownPath> paths_;  // by peer and the addresses of both ends
+  std::optional<uint8_t> dscp_;                                                // none: packets are as they come
+  size_t pending_ = 0;                                                         // requested and not answered
+  std::map<uint32_t, Path> trials_;                                            // of those, by lane
   std::vector<Tried> tried_;
   uint32_t next_trial_ = Connector::kFirstTrial;
   // Bytes that connections took; one thread writes.

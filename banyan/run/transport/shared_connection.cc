@@ -11,7 +11,6 @@
 #include <random>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "banyan/base/check.h"
 

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "banyan/base/check.h"
 #include "banyan/run/system/system_error.h"
@@ -31,7 +30,7 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 // the kernel reports in place of ETIMEDOUT.
 bool is_lost(int error) {
   constexpr std::array kLost{ECONNRESET, EPIPE, ECONNREFUSED, ETIMEDOUT, ECONNABORTED, EHOSTUNREACH, ENETUNREACH};
-  return std::find(kLost.begin(), kLost.end(), error) != kLost.end();
+  return std::ranges::find(kLost, error) != kLost.end();
 }
 
 template <typename Call>
@@ -129,12 +128,12 @@ void TcpConnection::take_releases() {
       return;
     }
     for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-      sock_extended_err told;
-      if (part->cmsg_len < CMSG_LEN(sizeof told)) continue;
-      std::memcpy(&told, CMSG_DATA(part), sizeof told);
-      if (told.ee_errno != 0 || told.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
-      released_ += uint64_t{told.ee_data - told.ee_info} + 1;
-      if ((told.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) zero_copy_ = false;
+      sock_extended_err report;
+      if (part->cmsg_len < CMSG_LEN(sizeof report)) continue;
+      std::memcpy(&report, CMSG_DATA(part), sizeof report);
+      if (report.ee_errno != 0 || report.ee_origin != SO_EE_ORIGIN_ZEROCOPY) continue;
+      released_ += uint64_t{report.ee_data - report.ee_info} + 1;
+      if ((report.ee_code & SO_EE_CODE_ZEROCOPY_COPIED) != 0) zero_copy_ = false;
     }
   }
 }

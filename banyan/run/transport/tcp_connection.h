@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/transport/connection.h"

@@ -93,9 +93,9 @@ inline std::array<FileDescriptor, 2> make_tcp_pair(int family = AF_INET) {
 // Joins ranks that live in one process, any lane of any two, by pairs of sockets. Any thread.
 class Switchboard {
  public:
-  enum class Way : uint8_t { local, tcp };
-  explicit Switchboard(Way way = Way::local)
-      : make_pair_([way] { return way == Way::tcp ? make_tcp_pair() : make_local_pair(); }) {}
+  enum class Kind : uint8_t { local, tcp };
+  explicit Switchboard(Kind kind = Kind::local)
+      : make_pair_([kind] { return kind == Kind::tcp ? make_tcp_pair() : make_local_pair(); }) {}
   explicit Switchboard(std::function<std::array<FileDescriptor, 2>()> make_pair) : make_pair_(std::move(make_pair)) {}
 
   static std::array<FileDescriptor, 2> make_local_pair() {

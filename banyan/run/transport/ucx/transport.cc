@@ -12,10 +12,8 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <random>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -82,8 +80,8 @@ class Transport final : public ChannelTransport, private WorkerListener {
   // One direction each of what two ranks say on a lane.
   struct Stream {
     uint64_t sent = 0, acknowledged = 0;
-    uint64_t sent_unheard = 0;  // before anything had come from the peer
-    uint32_t in_flight = 0;     // parcels
+    uint64_t sent_before_answer = 0;  // before anything had come from the peer
+    uint32_t in_flight = 0;           // parcels
     ArrivalRing arrivals;
     uint64_t reported = 0;  // as consumed
   };
@@ -97,7 +95,7 @@ class Transport final : public ChannelTransport, private WorkerListener {
     uint64_t ticket = 0;            // that its messages show; 0: none, they are not heard
     bool is_met = false;            // UCX knows its address
     bool is_connected = false;      // and a first message has gone there
-    bool is_heard = false;          // something has come from it by UCX
+    bool has_answered = false;      // something has come from it by UCX
     bool is_settled = false;        // and it has consumed what we sent since: UCX has connected both for good
     bool is_broken = false;         // UCX brings nothing more
     bool has_receipt = false;       // from us
@@ -451,15 +449,15 @@ void Transport::arrived(const Header& header, std::span<const std::byte> bytes) 
     return fail(header.rank, Error(ErrorCode::invalid_input, "rank " + std::to_string(header.rank) +
                                                                  " does not keep to the rules of the UCX transport"));
   }
-  if (!peer.is_heard) {
+  if (!peer.has_answered) {
     for (uint32_t lane = 0; lane < options_.lanes; ++lane) {
       Stream& stream = streams_[channel(header.rank, lane)];
-      stream.sent_unheard = stream.sent;
+      stream.sent_before_answer = stream.sent;
     }
-    peer.is_heard = true;
+    peer.has_answered = true;
   }
   of.acknowledged = std::max(of.acknowledged, header.consumed);
-  if (of.acknowledged > of.sent_unheard) peer.is_settled = true;
+  if (of.acknowledged > of.sent_before_answer) peer.is_settled = true;
   has_news_ = true;
   give_receipt(header.rank);
 }

@@ -3,8 +3,6 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <string>
 
 #include "banyan/base/error.h"

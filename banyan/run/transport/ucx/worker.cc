@@ -98,8 +98,8 @@ Worker::~Worker() {
 }
 
 bool Worker::has_let_go() {
-  const bool is_kept = std::any_of(endpoints_.begin(), endpoints_.end(),
-                                   [](const auto& endpoint) { return endpoint && endpoint->is_abandoned; });
+  const bool is_kept =
+      std::ranges::any_of(endpoints_, [](const auto& endpoint) { return endpoint && endpoint->is_abandoned; });
   if (is_kept || !has_finished()) return false;
   for (const auto& endpoint : endpoints_) {
     if (endpoint && endpoint->handle != nullptr) close(*endpoint);
@@ -174,10 +174,10 @@ bool Worker::has_finished() {
   return unfinished_.empty();
 }
 
-template <typename Tell>
-void Worker::tell(Tell tell) {
+template <typename Notify>
+void Worker::notify(Notify notify) {
   try {
-    tell(listener_);
+    notify(listener_);
   } catch (...) {
     trouble_ = std::current_exception();
   }
@@ -220,7 +220,7 @@ void Worker::on_sent(void* request, ucs_status_t status, void* parcel) {
   const uint32_t rank = done.rank;
   self.library_.request_free(request);
   self.free_.push_back(&done);
-  self.tell([&](WorkerListener& listener) {
+  self.notify([&](WorkerListener& listener) {
     listener.sent(done.channel);
     if (status != UCS_OK) listener.failed(rank, self.library_.status_string(status));
   });
@@ -228,7 +228,7 @@ void Worker::on_sent(void* request, ucs_status_t status, void* parcel) {
 
 void Worker::on_failure(void* endpoint, ucp_ep_h /*handle*/, ucs_status_t status) {
   const auto& failed = *static_cast<const Endpoint*>(endpoint);
-  failed.worker->tell(
+  failed.worker->notify(
       [&](WorkerListener& listener) { listener.failed(failed.rank, failed.worker->library_.status_string(status)); });
 }
 
@@ -238,7 +238,7 @@ ucs_status_t Worker::on_message(void* self, const void* header, size_t header_si
   // What nobody of ours sends is not for us: UCX drops it when nobody takes it.
   if (header_size != sizeof head || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
   std::memcpy(&head, header, sizeof head);
-  static_cast<Worker*>(self)->tell([&](WorkerListener& listener) {
+  static_cast<Worker*>(self)->notify([&](WorkerListener& listener) {
     listener.arrived(head, {static_cast<const std::byte*>(bytes), size});
   });
   return UCS_OK;

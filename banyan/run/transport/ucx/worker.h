@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -95,8 +94,8 @@ class Worker {
                                  const ucp_am_recv_param_t* param);
   static void on_sent(void* request, ucs_status_t status, void* parcel);
   static void on_failure(void* endpoint, ucp_ep_h handle, ucs_status_t status);
-  template <typename Tell>
-  void tell(Tell tell);
+  template <typename Notify>
+  void notify(Notify notify);
   void start();
   void let_shared_memory_fail(ucp_config_t* config) const;
   void listen();
