@@ -36,7 +36,7 @@ namespace {
 constexpr std::chrono::seconds kPatienceWithThread{1};
 
 // How long a thread waits at most for what it tells to be on its way.
-constexpr std::chrono::milliseconds kTimeToTell{200};
+constexpr std::chrono::milliseconds kTimeToSend{200};
 
 // Why an agent calls another one: to exchange messages.
 constexpr const char* kAgentPurpose = "agent";
@@ -83,10 +83,7 @@ std::vector<uint32_t> hosts_of(const World& world) {
 std::vector<ConnectTarget> targets_of(const World& world) {
   std::vector<ConnectTarget> targets;
   for (const Member& member : world.members) {
-    targets.push_back({.addresses = member.addresses,
-                       .port = member.port,
-                       .local_address = "",
-                       .name = std::to_string(targets.size())});
+    targets.push_back({.addresses = member.addresses, .port = member.port, .name = std::to_string(targets.size())});
   }
   return targets;
 }
@@ -209,7 +206,7 @@ class Agent::Impl {
               {.joined = [this] { answers_.give(joined_, true); },
                .changed = [this](uint32_t rank) { connections_.changed(rank); },
                .unanswered = [this](uint32_t rank, uint32_t calls,
-                                    const std::string& why) { tell_of_firewall(rank, calls, why); }}),
+                                    const std::string& why) { warn_of_firewall(rank, calls, why); }}),
         connections_(
             reactor_, connects_, core_.liveness(), world_name_, targets_of(world_),
             [this](uint32_t rank, const Path& path) { dialer_.learn(rank, path.local_address, path.peer_address); },
@@ -311,7 +308,7 @@ class Agent::Impl {
   }
 
   // A warning after two calls, since one may be lost; and calls for data wait no longer when there are no more.
-  void tell_of_firewall(uint32_t rank, uint32_t calls, const std::string& why) {
+  void warn_of_firewall(uint32_t rank, uint32_t calls, const std::string& why) {
     const std::vector<std::string> names = names_of(world_);
     const std::string own = "rank " + std::to_string(world_.rank) + " (" + names[world_.rank] + ")";
     const std::string other = "rank " + std::to_string(rank) + " (" + names[rank] + ")";
@@ -406,13 +403,13 @@ Agent::Expectation Agent::expect() {
     mailbox->post([&hub, count] { hub.expect(count->load() > 0); });
   };
   if (impl_->expectations()->fetch_add(1) == 0) impl_->post([adjust] { adjust(); });
-  return Expectation(std::shared_ptr<void>(nullptr, [adjust, pid = getpid(), count = impl_->expectations()](void*) {
-    if (pid != getpid() || count->fetch_sub(1) != 1) return;
-    try {
-      adjust();
-    } catch (...) {  // then the agents go on asking each other for signs of life, which costs messages and no more
-    }
-  }));
+  return {nullptr, [adjust, pid = getpid(), count = impl_->expectations()](void*) {
+            if (pid != getpid() || count->fetch_sub(1) != 1) return;
+            try {
+              adjust();
+            } catch (...) {  // then agents go on asking each other for signs of life, which costs messages and no more
+            }
+          }};
 }
 
 void Agent::leave(Clock::time_point deadline) {
@@ -447,25 +444,24 @@ std::vector<PeerReport> Agent::ask_states(uint64_t communicator, Clock::time_poi
   return reports ? std::move(*reports) : Reports(liveness().size());
 }
 
-void Agent::tell(uint64_t communicator, const std::string& reason) {
-  impl_->post([&queries = impl_->core().queries(), communicator, reason] { queries.tell(communicator, reason); });
+void Agent::broadcast(uint64_t communicator, const std::string& reason) {
+  impl_->post([&queries = impl_->core().queries(), communicator, reason] { queries.broadcast(communicator, reason); });
 }
 
-void Agent::tell_now(uint64_t communicator, const std::string& reason) {
+void Agent::broadcast_now(uint64_t communicator, const std::string& reason) {
   const auto ask = [&queries = impl_->core().queries(), communicator, reason](const std::function<void(bool)>& answer) {
-    queries.tell(communicator, reason);
+    queries.broadcast(communicator, reason);
     answer(true);
   };
-  if (impl_->is_on_thread()) return tell(communicator, reason);  // a hook may call this, and hooks run one by one
-  impl_->ask<bool>(ask, Clock::now() + kTimeToTell);
+  if (impl_->is_on_thread()) return broadcast(communicator, reason);  // a hook may call this, and hooks run one by one
+  impl_->ask<bool>(ask, Clock::now() + kTimeToSend);
 }
 
 Survivors Agent::agree(const SurvivorQuestion& question) {
   const std::vector<uint32_t>& candidates = question.candidates;
-  const bool is_ascending =
-      std::adjacent_find(candidates.begin(), candidates.end(), std::greater_equal<>()) == candidates.end();
+  const bool is_ascending = std::ranges::adjacent_find(candidates, std::greater_equal<>()) == candidates.end();
   CHECK(is_ascending && !candidates.empty() && candidates.back() < liveness().size() &&
-        std::binary_search(candidates.begin(), candidates.end(), rank()))
+        std::ranges::binary_search(candidates, rank()))
       << "candidates=" << candidates.size() << " of " << liveness().size();
   using Outcome = Membership::Outcome;
   const auto ask = [&membership = impl_->core().membership(), question](std::function<void(Outcome)> answer) {

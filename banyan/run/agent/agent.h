@@ -66,8 +66,8 @@ class Agent {
   const Liveness& liveness() const;
   // While at least one object that expect() returned lives, silence is watched for in the whole world. The object may
   // outlive the agent.
-  class Expectation;
-  Expectation expect();
+  using Expectation = std::shared_ptr<void>;
+  [[nodiscard]] Expectation expect();
   // Tells all ranks that this process leaves in peace; its end is no death then. Returns when all living ranks have
   // received this, or at the deadline. Afterwards liveness() means nothing here.
   // In a forked process it does nothing.
@@ -89,10 +89,10 @@ class Agent {
   std::vector<PeerReport> ask_states(uint64_t communicator, Clock::time_point deadline);
   // Runs the `broadcast` hook of `communicator` on every rank that can be reached, this one too. Does not wait for
   // them.
-  void tell(uint64_t communicator, const std::string& reason);
+  void broadcast(uint64_t communicator, const std::string& reason);
   // The same, and returns when it is on its way, or after a fifth of a second: so a rank that ends its process upon a
   // failure has told the others why. On the agent's thread it does not wait.
-  void tell_now(uint64_t communicator, const std::string& reason);
+  void broadcast_now(uint64_t communicator, const std::string& reason);
 
   // See survivors.h. Throws Error{peer_lost}: "this rank was left out of the new group (ranks 0, 2-7)";
   // Error{timed_out} when no agreement was possible until the deadline, naming those who hindered it.
@@ -108,15 +108,6 @@ class Agent {
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
-};
-
-class Agent::Expectation {
- public:
-  Expectation() = default;
-  explicit Expectation(std::shared_ptr<void> held) : held_(std::move(held)) {}
-
- private:
-  std::shared_ptr<void> held_;
 };
 
 }  // namespace banyan::run

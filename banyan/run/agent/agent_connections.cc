@@ -111,14 +111,13 @@ void AgentConnections::flush(Connection& connection) {
 
 void AgentConnections::watch_confirmations(uint32_t rank) {
   Entry& entry = entries_[rank];
-  if (entry.resend || entry.unconfirmed.empty()) return;
+  if (entry.resend.is_set() || entry.unconfirmed.empty()) return;
   entry.next_resend = kResendAfter;
-  entry.resend = timers_.after(kResendAfter, [this, rank, first = entry.first_unconfirmed] { resend(rank, first); });
+  entry.resend.set_after(timers_, kResendAfter, [this, rank, first = entry.first_unconfirmed] { resend(rank, first); });
 }
 
 void AgentConnections::resend(uint32_t rank, uint64_t first) {
   Entry& entry = entries_[rank];
-  entry.resend.reset();
   if (entry.unconfirmed.empty()) return;
   if (entry.first_unconfirmed != first) return watch_confirmations(rank);
   for (const std::shared_ptr<Connection>& connection : entry.connections) catch_up(entry, *connection);
@@ -128,17 +127,16 @@ void AgentConnections::resend(uint32_t rank, uint64_t first) {
   entry.is_stalled = entry.next_resend > kResendAfter;
   start_calls(rank);
   entry.next_resend = std::min(2 * entry.next_resend, kLongestResend);
-  entry.resend = timers_.after(entry.next_resend, [this, rank, first] { resend(rank, first); });
+  entry.resend.set_after(timers_, entry.next_resend, [this, rank, first] { resend(rank, first); });
 }
 
 // By the connection over which a message came: where it came twice, that was not heard, and all are used.
 void AgentConnections::confirm_later(uint32_t rank, const std::shared_ptr<Connection>& connection, bool came_twice) {
   Entry& entry = entries_[rank];
   entry.confirms_over_all = entry.confirms_over_all || came_twice;
-  if (entry.confirmation) return;
-  entry.confirmation = timers_.after(kConfirmAfter, [this, rank, weak = std::weak_ptr(connection)] {
+  if (entry.confirmation.is_set()) return;
+  entry.confirmation.set_after(timers_, kConfirmAfter, [this, rank, weak = std::weak_ptr(connection)] {
     Entry& own = entries_[rank];
-    own.confirmation.reset();
     if (std::exchange(own.confirms_over_all, false)) {
       for (const std::shared_ptr<Connection>& each : own.connections) confirm(own, *each);
     } else if (const auto used = weak.lock(); used != nullptr && own.received > own.confirmed) {
@@ -161,8 +159,7 @@ void AgentConnections::remind(uint32_t rank) {
 }
 
 bool AgentConnections::has_path(const Entry& entry, uint32_t path) const {
-  return std::any_of(entry.connections.begin(), entry.connections.end(),
-                     [path](const auto& connection) { return connection->path == path; });
+  return std::ranges::any_of(entry.connections, [path](const auto& connection) { return connection->path == path; });
 }
 
 // Over all paths over which there is no connection that works.
@@ -173,7 +170,7 @@ void AgentConnections::start_calls(uint32_t rank) {
   for (uint32_t path = 0; path < paths; ++path) {
     if (has_path(entry, path) && !entry.is_stalled) continue;
     Attempts& attempts = entry.attempts[path];
-    if (attempts.call || attempts.pause) continue;
+    if (attempts.call || attempts.pause.is_set()) continue;
     const milliseconds longest = entry.is_closed ? kLongestReminderPause : kLongestPause;
     const milliseconds pause =
         delay + (attempts.failures > 0 ? std::min(attempts.next_pause, longest) : milliseconds(0));
@@ -181,14 +178,13 @@ void AgentConnections::start_calls(uint32_t rank) {
     if (pause.count() == 0) {
       call_now(rank, path);
     } else {
-      attempts.pause = timers_.after(pause, [this, rank, path] { call_now(rank, path); });
+      attempts.pause.set_after(timers_, pause, [this, rank, path] { call_now(rank, path); });
     }
   }
 }
 
 void AgentConnections::call_now(uint32_t rank, uint32_t path) {
   Attempts& attempts = entries_[rank].attempts[path];
-  attempts.pause.reset();
   attempts.was_refused = false;
   attempts.call = dialer_.dial(
       rank, path, [this, rank, path](Dialer::Outcome outcome) { call_ended(rank, path, std::move(outcome)); });
@@ -228,8 +224,9 @@ void AgentConnections::judge(uint32_t rank, const Dialer::Outcome& outcome) {
     if (is_refused) entry.is_reminded = false;
     return;
   }
-  if (outcome.somebody_listens) events_.heard(rank);
-  if (entry.connections.empty() && !std::exchange(entry.is_told, true)) events_.unreachable(rank, entry.trouble, false);
+  if (outcome.somebody_listens) events_.sign_of_life(rank);
+  if (entry.connections.empty() && !std::exchange(entry.is_reported, true))
+    events_.unreachable(rank, entry.trouble, false);
   if (is_refused && !entry.is_closed) events_.refused(rank);
   judge_silence(rank);
 }
@@ -251,10 +248,10 @@ void AgentConnections::call_again(uint32_t rank, uint32_t path) {
   if (entry.is_closed && !entry.is_reminded) return;
   if (entry.will_end && entry.connections.empty()) return lose(rank, "it cannot be reached (" + entry.trouble + ")");
   Attempts& attempts = entry.attempts[path];
-  if (attempts.call || attempts.pause) return;
+  if (attempts.call || attempts.pause.is_set()) return;
   if (!entry.connections.empty() && !entry.is_stalled && attempts.failures >= kSpareTries) return;
   attempts.next_pause = std::min(attempts.next_pause, entry.is_closed ? kLongestReminderPause : kLongestPause);
-  attempts.pause = timers_.after(attempts.next_pause, [this, rank, path] { call_now(rank, path); });
+  attempts.pause.set_after(timers_, attempts.next_pause, [this, rank, path] { call_now(rank, path); });
 }
 
 // Those over the same path.
@@ -288,7 +285,7 @@ bool AgentConnections::add(uint32_t rank, std::unique_ptr<ByteStream> stream, st
   }
   for (auto& [each, attempts] : entry.attempts) attempts.was_refused = false;
   if (!path) {  // then calling is up to the peer
-    for (auto& [each, attempts] : entry.attempts) end_timer(attempts.pause);
+    for (auto& [each, attempts] : entry.attempts) attempts.pause.cancel();
   }
   // Besides, it says that this rank knows the peer.
   confirm(entry, *connection);
@@ -299,7 +296,7 @@ bool AgentConnections::add(uint32_t rank, std::unique_ptr<ByteStream> stream, st
   }
   if (path && dialer_.paths(rank) > 1 && options_.size <= kMostWithSpares) start_calls(rank);
   if (!is_first) return true;
-  entry.is_told = false;
+  entry.is_reported = false;
   catch_up(entry, *connection);
   watch_confirmations(rank);
   events_.connected(rank);
@@ -364,16 +361,16 @@ std::optional<AgentConnections::Ending> AgentConnections::deliver(uint32_t rank,
     WireReader head(std::string_view(connection->in).substr(begin, kHeadBytes));
     const size_t size = head.number<uint32_t>();
     const uint8_t kind = head.number<uint8_t>();
-    const uint64_t number = head.number<uint64_t>(), confirmed = head.number<uint64_t>();
+    Frame frame{.number = head.number<uint64_t>(), .confirmed = head.number<uint64_t>(), .message = {.kind = kind}};
     if (size > kMaxMessage) {
       broken = Ending{.why = "it sends nonsense"};
       break;
     }
     if (connection->in.size() - begin < kHeadBytes + size) break;
-    Message message{.kind = kind, .body = connection->in.substr(begin + kHeadBytes, size)};
+    frame.message.body = connection->in.substr(begin + kHeadBytes, size);
     begin += kHeadBytes + size;
     try {
-      take_frame(rank, connection, number, confirmed, std::move(message));
+      take_frame(rank, connection, std::move(frame));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_input) throw;  // it is not to blame
       broken = Ending{.why = "it sends nonsense (" + error.message() + ")"};
@@ -385,14 +382,14 @@ std::optional<AgentConnections::Ending> AgentConnections::deliver(uint32_t rank,
   return broken;
 }
 
-void AgentConnections::take_frame(uint32_t rank, const std::shared_ptr<Connection>& connection, uint64_t number,
-                                  uint64_t confirmed, Message message) {
+void AgentConnections::take_frame(uint32_t rank, const std::shared_ptr<Connection>& connection, Frame frame) {
   Entry& entry = entries_[rank];
+  auto& [number, confirmed, message] = frame;
   connection->has_received = true;
   if (message.kind == kNotice) return events_.noticed(rank, std::move(message.body));
   if (entry.is_closed) return;  // nothing that it says counts any more
-  std::erase_if(entry.attempts, [](const auto& each) { return !each.second.call && !each.second.pause; });
-  events_.heard(rank);
+  std::erase_if(entry.attempts, [](const auto& each) { return !each.second.call && !each.second.pause.is_set(); });
+  events_.sign_of_life(rank);
   forget_confirmed(entry, confirmed);
   if (message.kind == kConfirmation) return;
   const bool came_before = number <= entry.received;  // sent once more, over another connection
@@ -435,7 +432,7 @@ void AgentConnections::connection_broke(uint32_t rank, const std::shared_ptr<Con
     return;
   }
   if (entry.will_end) return lose(rank, ending.why);
-  if (!std::exchange(entry.is_told, true)) events_.unreachable(rank, ending.why, ending.is_orderly);
+  if (!std::exchange(entry.is_reported, true)) events_.unreachable(rank, ending.why, ending.is_orderly);
   if (!entry.is_closed) start_calls(rank);
 }
 
@@ -445,11 +442,6 @@ void AgentConnections::lose(uint32_t rank, const std::string& why) {
   events_.lost(rank, why);
 }
 
-void AgentConnections::end_timer(std::optional<Timers::Timer>& timer) noexcept {
-  if (timer) timers_.cancel(*timer);
-  timer.reset();
-}
-
 void AgentConnections::drop(Entry& entry) noexcept {
   for (const std::shared_ptr<Connection>& connection : entry.connections) connection->stream.reset();
   entry.connections.clear();
@@ -457,11 +449,10 @@ void AgentConnections::drop(Entry& entry) noexcept {
   entry.unconfirmed_bytes = 0;
   for (auto& [path, attempts] : entry.attempts) {
     if (attempts.call) dialer_.cancel(*attempts.call);
-    end_timer(attempts.pause);
   }
   entry.attempts.clear();
-  end_timer(entry.confirmation);
-  end_timer(entry.resend);
+  entry.confirmation.cancel();
+  entry.resend.cancel();
 }
 
 }  // namespace banyan::run

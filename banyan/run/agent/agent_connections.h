@@ -33,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/byte_stream.h"
 #include "banyan/run/system/timers.h"
 
@@ -40,7 +41,7 @@ namespace banyan::run {
 
 struct Message {
   uint8_t kind = 0;  // above zero, below 255
-  std::string body;
+  std::string body{};
 };
 
 // One thread, that of the timers and of the dialer.
@@ -54,7 +55,7 @@ class AgentConnections {
     std::function<void(uint32_t rank, Message message)> received;
     std::function<void(uint32_t rank)> connected;  // by a first connection, or again after none was left
     // A sign of life: a frame of the rank, or its kernel's answer that somebody listens at its port.
-    std::function<void(uint32_t rank)> heard;
+    std::function<void(uint32_t rank)> sign_of_life;
     // No connection is left, or a first call has failed. `is_orderly`: the last one was closed, not broken.
     std::function<void(uint32_t rank, std::string why, bool is_orderly)> unreachable;
     // The last calls over every path, all since it was connected, found its port closed.
@@ -116,7 +117,7 @@ class AgentConnections {
   // Calls over one path, one after the other.
   struct Attempts {
     std::optional<uint64_t> call;
-    std::optional<Timers::Timer> pause;
+    Alarm pause;
     std::chrono::milliseconds next_pause{};
     uint32_t failures = 0;  // since there was reason to hope
     bool was_refused = false, was_answered = false;
@@ -127,14 +128,14 @@ class AgentConnections {
     size_t unconfirmed_bytes = 0;
     uint64_t first_unconfirmed = 1;        // its number
     uint64_t received = 0, confirmed = 0;  // numbers of the last message from the peer; and that it knows of
-    std::optional<Timers::Timer> confirmation, resend;
+    Alarm confirmation, resend;
     std::chrono::milliseconds next_resend{};
     bool is_stalled = false;  // nothing was confirmed for about a second
     bool drops = false;       // messages to it, as was told
     bool confirms_over_all = false;
     std::map<uint32_t, Attempts> attempts;  // by path
     std::string trouble;                    // of the last call that failed
-    bool is_told = false;                   // that it is unreachable
+    bool is_reported = false;               // that it is unreachable
     uint32_t unanswered = 0;                // calls over every path, as far as that was told
     bool will_end = false, is_closed = false, is_reminded = false;
     std::string notice;  // for the closed
@@ -167,12 +168,14 @@ class AgentConnections {
   // Why the connection is of no use any more, if so.
   std::optional<Ending> read(uint32_t rank, const std::shared_ptr<Connection>& connection);
   std::optional<Ending> deliver(uint32_t rank, const std::shared_ptr<Connection>& connection);
-  void take_frame(uint32_t rank, const std::shared_ptr<Connection>& connection, uint64_t number, uint64_t confirmed,
-                  Message message);
+  struct Frame {
+    uint64_t number = 0, confirmed = 0;  // of its message; of the last message that the sender has
+    Message message;
+  };
+  void take_frame(uint32_t rank, const std::shared_ptr<Connection>& connection, Frame frame);
   void forget_confirmed(Entry& entry, uint64_t up_to);
   void connection_broke(uint32_t rank, const std::shared_ptr<Connection>& connection, const Ending& ending);
   void lose(uint32_t rank, const std::string& why);
-  void end_timer(std::optional<Timers::Timer>& timer) noexcept;
   void drop(Entry& entry) noexcept;
 
   Timers& timers_;

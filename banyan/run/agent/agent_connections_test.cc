@@ -16,7 +16,7 @@ class AgentConnectionsTest : public ::testing::Test {
         : connections(test.time_, test.network_.dialer(own), {.own = own, .size = 2},
                       {.received = [this](uint32_t, const Message& message) { sizes.push_back(message.body.size()); },
                        .connected = [](uint32_t) {},
-                       .heard = [](uint32_t) {},
+                       .sign_of_life = [](uint32_t) {},
                        .unreachable = [](uint32_t, const std::string&, bool) {},
                        .refused = [](uint32_t) {},
                        .dropped = [this](uint32_t, size_t waiting) { drops.push_back(waiting); },

@@ -214,7 +214,7 @@ TEST(Agent, AsksWithoutAHubThatIsStopped) {
     if (member.rank() == 1) {
       const auto reports = agent->ask_states(kGroup, Clock::now() + milliseconds(1000));
       text = std::string(to_string(reports[0].health)) + " " + reports[2].text + " ";
-      agent->tell(kGroup, "rank 0 is late");
+      agent->broadcast(kGroup, "rank 0 is late");
     }
     std::future<std::string> reason = dumped.get_future();
     if (reason.wait_for(kLong) == std::future_status::ready) text += reason.get();
@@ -245,7 +245,7 @@ TEST(Agent, HasToldWhyBeforeItsProcessEnds) {
       member.say(1);
       member.wait_for_test(2);
       if (member.rank() == 0) {
-        agent->tell_now(kGroup, "rank 1 is late");
+        agent->broadcast_now(kGroup, "rank 1 is late");
         _exit(0);
       }
       std::future<std::string> reason = told.get_future();

@@ -24,6 +24,13 @@
 // its fence, is on no list any more, but nobody decides for it. It is waited for in (2) as if it was silent, and a
 // proposer that has announced a list with it does not decide without its answer.
 //
+// Invariants, each of which is checked:
+//   1. The ballot that this rank has promised never falls.
+//   2. A ballot of this rank prepares, then accepts, then decides: no phase is passed over.
+//   3. There is one outcome, a list or an error; while this rank proposes there is none yet.
+//   4. The list that is the outcome has this rank on it, and ascends.
+//   5. All ranks are gone of whose end this one is certain, and it is not among them itself.
+//
 // Rules (SurvivorRule). A proposer chooses no list that is shorter than the rule of any rank that promised allows. The
 // agreement fails at once when all who may still come are too few.
 #pragma once
@@ -80,7 +87,7 @@ class Agreement {
     std::optional<Proposal> proposal{};
 
     std::string encode() const;
-    // Throws Error{invalid_input}.
+    // Throws Error{invalid_input}: also for a list that does not ascend, and for a ballot that could not be outbid.
     static PaxosMessage parse(std::string_view bytes);
   };
 
@@ -111,6 +118,37 @@ class Agreement {
     bool has_withdrawn = false;
     std::string card;
   };
+  // The ballot that this rank proposes: how far it is, and who has answered.
+  class Round {
+   public:
+    Phase phase() const { return phase_; }
+    bool is_idle() const { return phase_ == Phase::idle; }
+    Clock::time_point end() const { return end_; }
+    bool is_overdue() const { return is_overdue_; }
+    const std::map<uint32_t, Promise>& promises() const { return promises_; }
+    const std::set<uint32_t>& pending() const { return pending_; }
+    bool is_confirmed(uint32_t rank) const { return confirmed_.contains(rank); }
+
+    void prepare(Clock::time_point end);
+    void take_promise(uint32_t from, Promise promise);
+    void take_pending(uint32_t from) { pending_.insert(from); }
+    void take_confirmation(uint32_t from) { confirmed_.insert(from); }
+    // Nobody else is waited for, and still no list can be chosen. `extend` gives it more time.
+    void set_overdue() { is_overdue_ = true; }
+    void extend(Clock::time_point end);
+    // The list is chosen, and is to be accepted; it is, and is to be learned. `own`: this rank has done so already.
+    void accept(uint32_t own, Clock::time_point end);
+    void decide(uint32_t own);
+    void stop() { phase_ = Phase::idle; }
+
+   private:
+    Phase phase_ = Phase::idle;
+    Clock::time_point end_;
+    std::map<uint32_t, Promise> promises_;
+    std::set<uint32_t> pending_;    // live but have not called; of earlier ballots, too
+    std::set<uint32_t> confirmed_;  // have accepted, or learned
+    bool is_overdue_ = false;
+  };
 
   // As acceptor.
   void on_prepare(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
@@ -118,6 +156,7 @@ class Agreement {
   void on_decide(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
   void on_abandon(uint32_t from, const PaxosMessage& paxos, Clock::time_point now);
   PaxosMessage promise_message() const;
+  void set_promised(Ballot ballot);
   void decide(Proposal proposal);
   // As proposer.
   void propose(Clock::time_point now);
@@ -151,8 +190,8 @@ class Agreement {
   std::optional<Error> failure_;
 
   Ballot promised_ = 0;
-  bool is_abandoned_ = false;          // the ballot promised
-  Clock::time_point leader_heard_at_;  // from its proposer
+  bool is_abandoned_ = false;         // the ballot promised
+  Clock::time_point leader_seen_at_;  // the last message of its proposer
   std::optional<Proposal> accepted_;
   Ballot announced_ = 0;  // the last own ballot for which decide was sent
   std::optional<Proposal> decided_;
@@ -160,13 +199,10 @@ class Agreement {
   std::set<uint32_t> gone_, out_;  // dead or left; excluded or withdrawn
   std::set<uint32_t> certain_;     // of the gone: they have decided nothing that matters any more
   uint32_t least_ = 1;             // survivors, by the rules that are known here
-  Phase phase_ = Phase::idle;
-  Clock::time_point phase_end_, idle_since_;
-  Ballot highest_ = 0;  // ever seen
-  std::map<uint32_t, Promise> promises_;
-  std::set<uint32_t> pending_, late_;  // live but have not called; were waited for once
-  std::set<uint32_t> confirmed_;       // have accepted, or learned
-  bool is_overdue_ = false;            // nobody else is waited for, and still no list can be chosen
+  Round round_;
+  Clock::time_point idle_since_;
+  Ballot highest_ = 0;       // ever seen
+  std::set<uint32_t> late_;  // were waited for once
 };
 
 }  // namespace banyan::run

@@ -34,8 +34,8 @@ AgentCore::AgentCore(Timers& timers, Dialer& dialer, ProcessObserver& processes,
                         return hub_.is_own() || hub_.rank() == rank || connections_.has_unconfirmed(rank);
                       },
                   .concluded = [this](uint32_t rank, const std::string& why,
-                                      Suspicion::Ground ground) { hub_.suspicion_concluded(rank, why, ground); },
-                  .tell_gone = [this](uint32_t asker, uint32_t rank) { hub_.tell_gone(asker, rank); }}),
+                                      Suspicion::Reason reason) { hub_.suspicion_concluded(rank, why, reason); },
+                  .send_gone = [this](uint32_t asker, uint32_t rank) { hub_.send_gone(asker, rank); }}),
       hub_(timers, connections_, liveness_,
            {.own = options.own,
             .heartbeat = options.heartbeat,
@@ -46,7 +46,8 @@ AgentCore::AgentCore(Timers& timers, Dialer& dialer, ProcessObserver& processes,
             .process_is_watched = [this](uint32_t rank) { return processes_.is_watched(rank); },
             .seems_to_live =
                 [this](uint32_t rank) {
-                  return suspicion_.hears(rank) || (connections_.is_connected(rank) && !suspicion_.is_suspect(rank));
+                  return suspicion_.has_sign_of(rank) ||
+                         (connections_.is_connected(rank) && !suspicion_.is_suspect(rank));
                 }}),
       queries_(timers, connections_, hub_, liveness_, *hooks_, options.own),
       membership_(timers, connections_, liveness_, options.own) {
@@ -61,7 +62,7 @@ AgentConnections::Events AgentCore::connection_events() {
                 hub_.connected(rank);
                 check_joined();
               },
-          .heard = [this](uint32_t rank) { suspicion_.heard(rank); },
+          .sign_of_life = [this](uint32_t rank) { suspicion_.sign_of_life(rank); },
           .unreachable = [this](uint32_t rank, const std::string& why,
                                 bool is_orderly) { suspicion_.unreachable(rank, why, is_orderly); },
           .refused = [this](uint32_t rank) { suspicion_.refused(rank); },
@@ -91,8 +92,7 @@ std::string AgentCore::show(std::vector<CommunicatorView> communicators) const {
                    .size = liveness_.size(),
                    .host = host_name(),
                    .pid = getpid(),
-                   .communicators = std::move(communicators),
-                   .doubts = {}};
+                   .communicators = std::move(communicators)};
   for (uint32_t rank = 0; rank < view.size; ++rank) {
     const Health health = liveness_.state(rank);
     if (rank == own_ || (health == Health::alive && !suspicion_.is_suspect(rank))) continue;
@@ -111,7 +111,7 @@ void AgentCore::check_joined() {
 }
 
 void AgentCore::received(uint32_t rank, const Message& message) {
-  hub_.note_sign_of_life(rank);
+  hub_.take_sign_of_life(rank);
   if (!hub_.received(rank, message) && !suspicion_.received(rank, message) && !queries_.received(rank, message) &&
       !membership_.received(rank, message)) {
     throw Error(ErrorCode::invalid_input, "a message of kind " + std::to_string(message.kind));

@@ -2,14 +2,12 @@
 
 #include <unistd.h>
 
-#include <utility>
-
 #include "banyan/base/check.h"
 
 namespace banyan::run {
 namespace {
 
-constexpr size_t kMaxUnheard = 64;
+constexpr size_t kMaxUndelivered = 64;
 constexpr size_t kMaxState = size_t{64} << 10;
 
 template <typename Hook>
@@ -24,20 +22,19 @@ void guard(const CommunicatorHooks& hooks, const Hook& hook) noexcept {
 }  // namespace
 
 HookRegistration HookBoard::attach(uint64_t communicator, CommunicatorHooks hooks) {
-  HookRegistration registration(
-      std::shared_ptr<void>(nullptr, [board = shared_from_this(), communicator, pid = getpid()](void*) {
-        // A fork may have copied the lock while it was held.
-        if (pid == getpid()) board->detach(communicator);
-      }));
+  HookRegistration registration(nullptr, [board = shared_from_this(), communicator, pid = getpid()](void*) {
+    // A fork may have copied the lock while it was held.
+    if (pid == getpid()) board->detach(communicator);
+  });
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
   const auto [place, is_new] = hooks_.emplace(communicator, std::move(hooks));
   CHECK(is_new) << "communicator " << communicator << " is attached twice";
   const CommunicatorHooks& own = place->second;
-  for (const auto& unheard : unheard_) {
-    if (unheard.first == communicator && own.broadcast) guard(own, [&] { own.broadcast(unheard.second); });
+  for (const auto& kept : undelivered_) {
+    if (kept.first == communicator && own.broadcast) guard(own, [&] { own.broadcast(kept.second); });
   }
-  std::erase_if(unheard_, [&](const auto& each) { return each.first == communicator; });
+  std::erase_if(undelivered_, [&](const auto& each) { return each.first == communicator; });
   return registration;
 }
 
@@ -72,8 +69,8 @@ void HookBoard::broadcast(uint64_t communicator, const std::string& reason) {
     if (found->second.broadcast) guard(found->second, [&] { found->second.broadcast(reason); });
     return;
   }
-  unheard_.emplace_back(communicator, reason);
-  if (unheard_.size() > kMaxUnheard) unheard_.pop_front();
+  undelivered_.emplace_back(communicator, reason);
+  if (undelivered_.size() > kMaxUndelivered) undelivered_.pop_front();
 }
 
 void HookBoard::liveness_changed() {

@@ -38,14 +38,7 @@ struct PeerReport {
 };
 
 // Takes its hooks back at its end: none runs after that. May outlive the agent.
-class [[nodiscard]] HookRegistration {
- public:
-  HookRegistration() = default;
-  explicit HookRegistration(std::shared_ptr<void> held) : held_(std::move(held)) {}
-
- private:
-  std::shared_ptr<void> held_;
-};
+using HookRegistration = std::shared_ptr<void>;
 
 // The number of no communicator: a state query about it is answered by a view of the whole process.
 constexpr uint64_t kWholeProcess = 0;
@@ -55,7 +48,7 @@ class HookBoard : public std::enable_shared_from_this<HookBoard> {
  public:
   // One set for each communicator. Broadcasts that came before are delivered now, on this thread: other ranks may be
   // ahead of this one. Throws the error that fail() was given.
-  HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
+  [[nodiscard]] HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
 
   // Sets the function that makes the answer to queries about the whole process from the views of its communicators. It
   // runs on the agent's thread.
@@ -79,7 +72,7 @@ class HookBoard : public std::enable_shared_from_this<HookBoard> {
   ShowProcess show_;
   std::map<uint64_t, CommunicatorHooks> hooks_;
   std::deque<std::pair<uint64_t, std::string>>
-      unheard_;  // broadcasts to communicators that are not attached; the last ones
+      undelivered_;  // broadcasts to communicators that are not attached; the last ones
 };
 
 }  // namespace banyan::run

@@ -24,7 +24,7 @@ Message flag_message(message::Kind kind, bool on) {
   return {kind, WireWriter().number(static_cast<uint8_t>(on ? 1 : 0)).take()};
 }
 
-Message noted_message(uint32_t leaver) { return {message::gone_noted, WireWriter().number(leaver).take()}; }
+Message confirmed_message(uint32_t leaver) { return {message::gone_confirmed, WireWriter().number(leaver).take()}; }
 
 Message silence_message(uint32_t rank, bool is_silent, const std::string& why) {
   return {message::silence, WireWriter().number(rank).number(static_cast<uint8_t>(is_silent ? 1 : 0)).text(why).take()};
@@ -43,12 +43,6 @@ Hub::Hub(Timers& timers, AgentConnections& connections, Liveness& liveness, Opti
       ending_reasons_(liveness.size()),
       pinged_(liveness.size()) {}
 
-Hub::~Hub() {
-  for (const Timers::Timer& timer : conclusions_) timers_.cancel(timer);
-  if (heartbeat_) timers_.cancel(*heartbeat_);
-  if (roll_call_) timers_.cancel(*roll_call_);
-}
-
 // The hub calls first, as lower ranks call higher ones for their data: where something drops such calls, that shows
 // now. Who is not called soon calls itself.
 void Hub::start() {
@@ -59,10 +53,7 @@ void Hub::start() {
     return;
   }
   // Handshakes take the hub less than a millisecond each.
-  roll_call_ = timers_.after(kRollCall + milliseconds(liveness_.size()), [this] {
-    roll_call_.reset();
-    connections_.call(hub_);
-  });
+  roll_call_.set_after(timers_, kRollCall + milliseconds(liveness_.size()), [this] { connections_.call(hub_); });
   adjust_heartbeat();
 }
 
@@ -77,15 +68,15 @@ void Hub::lost(uint32_t rank, const std::string& why) {
   conclude(rank, {.why = names_[rank] + " is gone: " + why, .is_certain = false, .side = own_side()}, {});
 }
 
-void Hub::suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Ground ground) {
+void Hub::suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Reason reason) {
   if (liveness_.is_gone(rank)) return;
-  if (ground == Suspicion::Ground::refused) {
+  if (reason == Suspicion::Reason::refused) {
     return conclude(
         rank,
         {.why = names_[rank] + " is gone: " + why + ", and its host says that its port is closed", .side = own_side()},
         {});
   }
-  if (ground == Suspicion::Ground::unheard) {
+  if (reason == Suspicion::Reason::silent) {
     const std::string text = names_[rank] + " is gone: " + why + ", and nobody has heard of it for " +
                              format_timeout(options_.lost_after) + " since";
     return conclude(rank, {.why = text, .is_certain = false, .side = own_side()}, {});
@@ -132,7 +123,7 @@ bool Hub::gives_way(const std::vector<uint32_t>& side, const std::vector<uint32_
 std::vector<uint32_t> Hub::larger_own_side(uint32_t rank, const std::vector<uint32_t>& side) const {
   std::vector<uint32_t> own = own_side();
   std::erase_if(own, [&](uint32_t each) {
-    return each != options_.own && (each == rank || std::find(side.begin(), side.end(), each) != side.end());
+    return each != options_.own && (each == rank || std::ranges::find(side, each) != side.end());
   });
   return gives_way(own, side) ? std::vector<uint32_t>() : own;
 }
@@ -149,8 +140,8 @@ void Hub::noticed(uint32_t rank, const std::string& notice) {
   if (fence != gone_.end() && !fence->second.side.empty()) {
     // Each has a fence against the other. Both compare the sides that were told, so that one of them gives way,
     // whatever each has learned since.
-    const std::vector<uint32_t>& told = fence->second.side;
-    if (told == side ? rank < options_.own : gives_way(told, side)) be_fenced(rank, side, time);
+    const std::vector<uint32_t>& known = fence->second.side;
+    if (known == side ? rank < options_.own : gives_way(known, side)) be_fenced(rank, side, time);
     return;
   }
   std::vector<uint32_t> own = larger_own_side(rank, side);
@@ -190,7 +181,7 @@ Message Hub::gone_message(uint32_t rank, const Conclusion& conclusion) {
                              .take()};
 }
 
-void Hub::tell_gone(uint32_t to, uint32_t rank) {
+void Hub::send_gone(uint32_t to, uint32_t rank) {
   const auto found = gone_.find(rank);
   if (found != gone_.end()) connections_.send(to, gone_message(rank, found->second));
 }
@@ -213,13 +204,7 @@ void Hub::process_ended(uint32_t rank) {
 }
 
 void Hub::conclude_later(uint32_t rank, milliseconds delay) {
-  // The timer is known to itself only after it was made.
-  const auto own = std::make_shared<Timers::Timer>();
-  *own = timers_.after(delay, [this, rank, own] {
-    conclusions_.erase(*own);
-    conclude(rank, {.why = ending_reasons_[rank]}, {});
-  });
-  conclusions_.insert(*own);
+  conclusions_[rank].set_after(timers_, delay, [this, rank] { conclude(rank, {.why = ending_reasons_[rank]}, {}); });
 }
 
 void Hub::conclude(uint32_t rank, Conclusion conclusion, std::optional<uint32_t> source) {
@@ -246,7 +231,7 @@ void Hub::conclude(uint32_t rank, Conclusion conclusion, std::optional<uint32_t>
   for (const auto& [leaver, awaited] : leaves_) {
     if (leaver != options_.own || is_own()) leavers.push_back(leaver);  // else only the hub can let this one go
   }
-  for (const uint32_t leaver : leavers) leave_noted(leaver, rank);
+  for (const uint32_t leaver : leavers) leave_confirmed(leaver, rank);
   events_.changed(rank);
 }
 
@@ -276,9 +261,7 @@ void Hub::take_over() {
       if (rank != options_.own && connections_.is_connected(rank)) send_news_to(rank);
       connections_.remind(rank);
     }
-    if (roll_call_) timers_.cancel(*roll_call_);
-    roll_call_ = timers_.after(kRollCall, [this] {
-      roll_call_.reset();
+    roll_call_.set_after(timers_, kRollCall, [this] {
       for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
         if (rank != options_.own && !liveness_.is_gone(rank)) connections_.call(rank);
       }
@@ -290,7 +273,7 @@ void Hub::take_over() {
 
 void Hub::send_news_to(uint32_t rank) {
   for (uint32_t other = 0; other < liveness_.size(); ++other) {
-    tell_gone(rank, other);
+    send_gone(rank, other);
     if (is_own() && liveness_.state(other) == Health::silent) {
       connections_.send(rank, silence_message(other, true, liveness_.why(other)));
     }
@@ -298,7 +281,7 @@ void Hub::send_news_to(uint32_t rank) {
   if (!is_own() && expecting_.contains(options_.own)) connections_.send(rank, flag_message(message::expecting, true));
 }
 
-void Hub::note_sign_of_life(uint32_t rank) {
+void Hub::take_sign_of_life(uint32_t rank) {
   pinged_[rank].reset();
   if (liveness_.state(rank) != Health::silent || !(is_own() || rank == hub_)) return;
   liveness_.set(rank, Health::alive, "");
@@ -316,8 +299,8 @@ bool Hub::received(uint32_t rank, const Message& message) {
     case message::gone:
       received_gone(rank, message);
       return true;
-    case message::gone_noted:
-      leave_noted(WireReader(message.body).number<uint32_t>(), rank);
+    case message::gone_confirmed:
+      leave_confirmed(WireReader(message.body).number<uint32_t>(), rank);
       return true;
     case message::ended:
       received_ended(rank, message);
@@ -366,7 +349,7 @@ void Hub::received_gone(uint32_t rank, const Message& message) {
   if (gone == rank) {
     relay_leave(gone);
   } else if (health == Health::left) {
-    connections_.send(rank, noted_message(gone));
+    connections_.send(rank, confirmed_message(gone));
   }
 }
 
@@ -375,7 +358,7 @@ void Hub::received_ended(uint32_t rank, const Message& message) {
   const uint32_t ended = checked(reader.number<uint32_t>());
   const std::string why = reader.text();
   if (liveness_.is_gone(ended)) {
-    tell_gone(rank, ended);
+    send_gone(rank, ended);
   } else {
     conclude(ended, {.why = why}, {});
   }
@@ -403,14 +386,10 @@ void Hub::expect(bool on) {
 
 void Hub::adjust_heartbeat() {
   const bool is_needed = is_own() ? !expecting_.empty() : expecting_.contains(options_.own);
-  if (is_needed == heartbeat_.has_value()) return;
-  if (!is_needed) {
-    timers_.cancel(*heartbeat_);
-    heartbeat_.reset();
-    return;
-  }
+  if (is_needed == heartbeat_.is_set()) return;
+  if (!is_needed) return heartbeat_.cancel();
   const TimePoint now = timers_.now();
-  heartbeat_ = timers_.at(now, [this, now] { send_heartbeat(now); });
+  heartbeat_.set(timers_, now, [this, now] { send_heartbeat(now); });
 }
 
 void Hub::send_heartbeat(TimePoint due) {
@@ -418,7 +397,7 @@ void Hub::send_heartbeat(TimePoint due) {
   // Perhaps this process was stopped itself, and the answers wait to be read.
   const bool was_asleep = now - due > options_.heartbeat;
   const TimePoint next = now + options_.heartbeat;
-  heartbeat_ = timers_.at(next, [this, next] { send_heartbeat(next); });
+  heartbeat_.set(timers_, next, [this, next] { send_heartbeat(next); });
   if (!is_own()) {
     check_heartbeat(hub_, now, was_asleep);
     return;
@@ -466,10 +445,10 @@ void Hub::relay_leave(uint32_t leaver) {
     connections_.send(rank, left_message(leaver));
     if (liveness_.state(rank) == Health::alive) awaited.insert(rank);
   }
-  leave_noted(leaver, leaver);
+  leave_confirmed(leaver, leaver);
 }
 
-void Hub::leave_noted(uint32_t leaver, uint32_t by) {
+void Hub::leave_confirmed(uint32_t leaver, uint32_t by) {
   const auto found = leaves_.find(leaver);
   if (found == leaves_.end()) return;
   found->second.erase(by);
@@ -478,7 +457,7 @@ void Hub::leave_noted(uint32_t leaver, uint32_t by) {
   if (leaver == options_.own) {
     may_leave_ = true;
   } else {
-    connections_.send(leaver, noted_message(leaver));
+    connections_.send(leaver, confirmed_message(leaver));
   }
   if (may_leave_ && leaves_.empty()) left_();
 }

@@ -6,16 +6,15 @@
 // left or died. A rank that sees the process of another end therefore asks the hub first, and draws its own conclusion
 // when it has no answer soon.
 //
-// Fences. Every conclusion raises the generation of the world (Liveness::generation), and is for ever. One that is not
-// certain may be wrong, so it is made true: no rank that knows of it takes anything from the excluded rank any more, no
-// message, no connection for agents, none for transports. The excluded rank is told so by every rank that it calls, and
-// by the hub, which goes on calling it, with the list of the ranks on whose side the fence was put up. It then knows
-// that it is fenced out (Liveness::fence), and its operations end. The two sides of a network that was cut do this to
-// each other; when they meet again the larger side stays, or, of two that are as large, the one with the lowest rank.
-// Two ranks that have fences against each other compare the sides of these, so that one of them gives way whatever both
-// have learned since. The same rule decides when a rank reports to the hub the death of a rank that the hub still
-// receives from. The application chooses whether a side may found a new group meanwhile (survivors.h): with `majority`
-// at most one can.
+// Fences. Every conclusion is for ever. One that is not certain may be wrong, so it is made true: no rank that knows of
+// it takes anything from the excluded rank any more, no message, no connection for agents, none for transports. The
+// excluded rank is told so by every rank that it calls, and by the hub, which goes on calling it, with the list of the
+// ranks on whose side the fence was put up. It then knows that it is fenced out (Liveness::fence), and its operations
+// end. The two sides of a network that was cut do this to each other; when they meet again the larger side stays, or,
+// of two that are as large, the one with the lowest rank. Two ranks that have fences against each other compare the
+// sides of these, so that one of them gives way whatever both have learned since. The same rule decides when a rank
+// reports to the hub the death of a rank that the hub still receives from. The application chooses whether a side may
+// found a new group meanwhile (survivors.h): with `majority` at most one can.
 #pragma once
 
 #include <chrono>
@@ -30,6 +29,7 @@
 #include "banyan/run/agent/agent_connections.h"
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/agent/suspicion.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/timers.h"
 
 namespace banyan::run {
@@ -53,7 +53,6 @@ class Hub {
   // `names`: "process 4711 on node7", by rank.
   Hub(Timers& timers, AgentConnections& connections, Liveness& liveness, Options options,
       std::vector<std::string> names, Events events);
-  ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
@@ -70,11 +69,11 @@ class Hub {
   void lost(uint32_t rank, const std::string& why);
   void noticed(uint32_t rank, const std::string& notice);
   // An event of Suspicion: the rank is dead by its rule.
-  void suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Ground ground);
-  void tell_gone(uint32_t to, uint32_t rank);
+  void suspicion_concluded(uint32_t rank, const std::string& why, Suspicion::Reason reason);
+  void send_gone(uint32_t to, uint32_t rank);
   void process_ended(uint32_t rank);
   // Any message is a sign of life.
-  void note_sign_of_life(uint32_t rank);
+  void take_sign_of_life(uint32_t rank);
   // False when the message is of a kind that is not for the hub. Throws Error{invalid_input}.
   bool received(uint32_t rank, const Message& message);
 
@@ -113,7 +112,7 @@ class Hub {
   Message left_message(uint32_t leaver) const;
   void announce_leave();
   void relay_leave(uint32_t leaver);
-  void leave_noted(uint32_t leaver, uint32_t by);
+  void leave_confirmed(uint32_t leaver, uint32_t by);
   void adjust_heartbeat();
   void send_heartbeat(TimePoint due);
   void check_heartbeat(uint32_t rank, TimePoint now, bool was_asleep);
@@ -129,10 +128,9 @@ class Hub {
   std::vector<std::string> ending_reasons_;       // by rank: why it is believed to have ended, or empty
   std::map<uint32_t, Conclusion> gone_;           // by rank
   std::vector<std::optional<TimePoint>> pinged_;  // by rank, while it has not answered
-  std::set<Timers::Timer> conclusions_;
-  std::set<uint32_t> expecting_;  // ranks that wait for something, this one too
-  std::optional<Timers::Timer> heartbeat_;
-  std::optional<Timers::Timer> roll_call_;
+  std::map<uint32_t, Alarm> conclusions_;         // by rank: it has ended, and may have left before
+  std::set<uint32_t> expecting_;                  // ranks that wait for something, this one too
+  Alarm heartbeat_, roll_call_;
   std::function<void()> left_;                     // while leaving, and after
   bool may_leave_ = false;                         // all have noted it
   std::map<uint32_t, std::set<uint32_t>> leaves_;  // by who leaves: those who have not noted it yet

@@ -14,7 +14,6 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -85,9 +84,7 @@ JobView view_of(const std::string& text) {
     if (object.at("rank").whole() != view.ranks.size()) throw object.error("is not of the rank whose turn it is");
     JobView::Rank rank{.process = object.at("process").text(),
                        .place = object.at("place").text(),
-                       .health = object.at("health").parsed(parse_health),
-                       .view = {},
-                       .why = {}};
+                       .health = object.at("health").parsed(parse_health)};
     if (rank.health != Health::alive) {
       rank.why = object.at("text").text();
     } else {
@@ -161,8 +158,7 @@ Doors honest_doors_beside(const std::string& process) {
     if (!opened) continue;
     std::erase_if(own, [&](const auto& door) {
       const std::set<std::string>& sockets = door.second.sockets;
-      return std::none_of(sockets.begin(), sockets.end(),
-                          [&](const std::string& socket) { return opened->contains(socket); });
+      return std::ranges::none_of(sockets, [&](const std::string& socket) { return opened->contains(socket); });
     });
   }
   std::erase_if(doors, [](const auto& own) { return own.second.empty(); });
@@ -202,10 +198,8 @@ JobView look_through(const FileDescriptor& socket, const std::string& place, con
   }
 }
 
-Admitted shake_hands(const std::string& host, uint16_t port, const std::string& place, const Secret& secret,
+Admitted shake_hands(const SocketAddress& target, const std::string& place, const Secret& secret,
                      const Deadline& deadline) {
-  const std::string address = addresses_of(host).front();
-  const SocketAddress target = SocketAddress::parse(address, port);
   FileDescriptor socket = make_tcp_socket(target.family());
   send_at_once(socket);
   if (connect(socket.get(), target.get(), target.size) != 0 && errno != EINPROGRESS) {
@@ -220,7 +214,7 @@ Admitted shake_hands(const std::string& host, uint16_t port, const std::string& 
   Handshake handshake = Handshake::caller(
       std::move(socket), secret, {.purpose = kLookPurpose, .payload = {}, .from = kLookPurpose, .to = kLookPurpose});
   Handshake::State state;
-  while ((state = handshake.advance()) == Handshake::State::wants_read || state == Handshake::State::wants_write) {
+  while (Handshake::is_waiting(state = handshake.advance())) {
     wait_for(handshake.fd(), state == Handshake::State::wants_read ? POLLIN : POLLOUT, deadline, place);
   }
   if (state == Handshake::State::refused) throw Error(ErrorCode::mismatch, handshake.refusal(), place);
@@ -348,7 +342,8 @@ JobView look_at(const std::string& place, const Secret& secret, const Deadline& 
   if (port == 0) throw Error(ErrorCode::invalid_input, "'" + place + "' is no place; write host:port or a process id");
   std::string host = place.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  const Admitted made = shake_hands(host, port, place, secret, deadline);
+  const SocketAddress target = SocketAddress::parse(addresses_of(host).front(), port);
+  const Admitted made = shake_hands(target, place, secret, deadline);
   StreamOpener opener(made.keys.receiving);
   return view_of(receive_document(made.socket, deadline, place,
                                   [&](std::string_view bytes, std::string& text) { opener.open(bytes, text); }));

@@ -1,7 +1,6 @@
 // JobView: what all processes of a running job know, asked of one of them. For programs outside the job.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,8 +16,8 @@ struct JobView {
   struct Rank {
     std::string process, place;       // "process 4711 on node7"; "10.1.2.3:40123", where it can be asked, too
     Health health = Health::unknown;  // silent, left, dead: then it has not answered, and `why`, if that is known
-    std::optional<ProcessView> view;
-    std::string why;
+    std::optional<ProcessView> view{};
+    std::string why{};
   };
   uint32_t asked = 0;       // the rank that was asked
   std::string met;          // where they did: "tcp://node7:29501"

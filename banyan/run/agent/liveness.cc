@@ -17,8 +17,8 @@ std::string Liveness::why(uint32_t rank) const {
 
 std::optional<uint32_t> Liveness::first_dead(std::span<const uint32_t> ranks) const {
   const std::lock_guard lock(mutex_);
-  const auto is_asked = [&](uint32_t rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); };
-  const auto found = std::find_if(dead_.begin(), dead_.end(), is_asked);
+  const auto is_asked = [&](uint32_t rank) { return std::ranges::find(ranks, rank) != ranks.end(); };
+  const auto found = std::ranges::find_if(dead_, is_asked);
   if (found == dead_.end()) return std::nullopt;
   return *found;
 }
@@ -26,11 +26,6 @@ std::optional<uint32_t> Liveness::first_dead(std::span<const uint32_t> ranks) co
 bool Liveness::is_certain(uint32_t rank) const {
   const std::lock_guard lock(mutex_);
   return !uncertain_[rank];
-}
-
-uint32_t Liveness::generation() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<uint32_t>(dead_.size());
 }
 
 std::string Liveness::fence() const {

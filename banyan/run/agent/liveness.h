@@ -40,8 +40,6 @@ class Liveness {
   // True if a rank that is gone is so by the word of its kernel, or its own; else it may live behind a fence (hub.h),
   // and know what it knew. Locks.
   bool is_certain(uint32_t rank) const;
-  // The number of ranks that were concluded dead so far: the generation of the world.
-  uint32_t generation() const;
   // Why this rank is out of the world itself, by the word of those who took it for dead; empty while it is not. Locks,
   // but for the first.
   bool is_fenced() const { return is_fenced_.load(std::memory_order_acquire); }

@@ -5,7 +5,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -45,7 +44,7 @@ Looks::Looks(Reactor& reactor, Job job, AskAll ask_all)
 Looks::~Looks() { close(); }
 
 void Looks::close() noexcept {
-  while (!visitors_.empty()) drop(visitors_.begin());
+  visitors_.clear();
   if (!door_.is_open()) return;
   reactor_.forget(door_.get());
   door_.reset();
@@ -76,14 +75,15 @@ void Looks::answer_door() {
 }
 
 void Looks::admit(std::unique_ptr<ByteStream> stream) {
-  if (visitors_.size() >= kMostVisitors) drop(visitors_.begin());
-  const auto visitor =
-      visitors_.insert(visitors_.end(), Visitor{.stream = std::move(stream), .answer = {}, .sent = 0, .timer = {}});
-  visitor->timer = reactor_.after(kVisit, [this, visitor] { drop(visitor); });
+  if (visitors_.size() >= kMostVisitors) visitors_.pop_front();
+  visitors_.emplace_back(std::move(stream));
+  const auto visitor = std::prev(visitors_.end());
+  visitor->timer.set_after(reactor_, kVisit, [this, visitor] { visitors_.erase(visitor); });
   visitor->stream->watch([this, visitor](bool may_receive, bool may_send) {
     std::array<char, 256> words;  // it has nothing to say, and may hang up
-    if (may_receive && visitor->stream->receive(words).is_over) return drop(visitor);
-    if (may_send) send(visitor);
+    const bool is_over = may_receive && visitor->stream->receive(words).is_over;
+    if (is_over) visitors_.erase(visitor);
+    if (!is_over && may_send) send(visitor);
   });
   if (std::exchange(is_asking_, true)) return;
   ask_all_([this](const std::vector<PeerReport>& reports) {
@@ -131,11 +131,6 @@ void Looks::send(Visitors::iterator visitor) {
   const bool is_sent = !visitor->answer.empty() && visitor->sent == visitor->answer.size();
   // What has been taken may still wait for room; the visitor hangs up when it has all.
   visitor->stream->await_room(!is_sent);
-}
-
-void Looks::drop(Visitors::iterator visitor) noexcept {
-  reactor_.cancel(visitor->timer);
-  visitors_.erase(visitor);
 }
 
 }  // namespace banyan::run

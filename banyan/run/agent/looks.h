@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "banyan/run/agent/hooks.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/byte_stream.h"
 #include "banyan/run/system/file_descriptor.h"
 #include "banyan/run/system/reactor.h"
@@ -55,9 +56,9 @@ class Looks {
  private:
   struct Visitor {
     std::unique_ptr<ByteStream> stream;
-    std::string answer;
+    std::string answer{};
     size_t sent = 0;
-    Reactor::Timer timer{};
+    Alarm timer{};
   };
   using Visitors = std::list<Visitor>;
 
@@ -66,7 +67,6 @@ class Looks {
   void answer(const std::vector<PeerReport>& reports);
   std::string document_of(const std::vector<PeerReport>& reports) const;
   void send(Visitors::iterator visitor);
-  void drop(Visitors::iterator visitor) noexcept;
 
   Reactor& reactor_;
   const Job job_;

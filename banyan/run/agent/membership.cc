@@ -3,33 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "banyan/base/check.h"
 #include "banyan/run/agent/messages.h"
 #include "banyan/run/join/wire.h"
 
 namespace banyan::run {
-
-Membership::~Membership() {
-  for (auto& [epoch, entry] : entries_) {
-    if (entry.timer) timers_.cancel(*entry.timer);
-  }
-}
 
 Membership::Entry& Membership::entry(uint64_t epoch) {
   const auto found = entries_.find(epoch);
   if (found != entries_.end()) return found->second;
   if (order_.size() >= kEpochsKept) {
     // Not one that somebody waits for.
-    const auto oldest =
-        std::find_if(order_.begin(), order_.end(), [this](uint64_t other) { return !entries_.at(other).done; });
+    const auto oldest = std::ranges::find_if(order_, [this](uint64_t other) { return !entries_.at(other).done; });
     if (oldest != order_.end()) {
-      Entry& dropped = entries_.at(*oldest);
-      if (dropped.timer) timers_.cancel(*dropped.timer);
       entries_.erase(*oldest);
       order_.erase(oldest);
     }
   }
   order_.push_back(epoch);
-  Entry& made = entries_.emplace(epoch, Entry(own_)).first->second;
+  Entry& made = entries_.try_emplace(epoch, own_).first->second;
+  CHECK(entries_.size() == order_.size()) << entries_.size() << " and " << order_.size() << " epochs";
   const auto now = timers_.now();
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
     if (liveness_.is_gone(rank)) made.agreement.gone(rank, now, liveness_.is_certain(rank));
@@ -85,12 +78,10 @@ void Membership::follow_up(uint64_t epoch, Entry& entry) {
       connections_.send(rank, {message::agreement, WireWriter().number(epoch).take() + paxos.encode()});
     }
   }
-  if (entry.timer) timers_.cancel(*entry.timer);
-  entry.timer.reset();
+  entry.timer.cancel();
   if (const auto next = entry.agreement.next_tick()) {
-    entry.timer = timers_.at(*next, [this, epoch] {
+    entry.timer.set(timers_, *next, [this, epoch] {
       Entry& due = entries_.at(epoch);
-      due.timer.reset();
       due.agreement.tick(timers_.now());
       follow_up(epoch, due);
     });

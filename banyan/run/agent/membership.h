@@ -12,6 +12,7 @@
 #include "banyan/run/agent/agreement.h"
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/agent/survivors.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/timers.h"
 
 namespace banyan::run {
@@ -28,7 +29,6 @@ class Membership {
 
   Membership(Timers& timers, AgentConnections& connections, const Liveness& liveness, uint32_t own)
       : timers_(timers), connections_(connections), liveness_(liveness), own_(own) {}
-  ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
@@ -47,7 +47,7 @@ class Membership {
     explicit Entry(uint32_t own) : agreement(own) {}
     Agreement agreement;
     Done done;  // while the application waits
-    std::optional<Timers::Timer> timer;
+    Alarm timer;
   };
   Entry& entry(uint64_t epoch);
   // Sends, answers, and sets the timer: after anything has happened.

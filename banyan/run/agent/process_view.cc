@@ -19,14 +19,14 @@ void shorten(List& list, size_t most) {
 }
 
 // Those that somebody waits for first.
-void bound_messages(MessageNotes& notes) {
-  std::erase_if(notes.messages, [](const MessageRecord& message) { return !message.is_open(); });
-  std::stable_partition(notes.messages.begin(), notes.messages.end(),
+void bound_messages(MessageRecords& records) {
+  std::erase_if(records.messages, [](const MessageRecord& message) { return !message.is_open(); });
+  std::stable_partition(records.messages.begin(), records.messages.end(),
                         [](const MessageRecord& message) { return message.awaited_since != 0; });
-  shorten(notes.messages, ProcessView::kMostMessages);
-  std::sort(notes.messages.begin(), notes.messages.end(),
-            [](const MessageRecord& a, const MessageRecord& b) { return a.number < b.number; });
-  shorten(notes.pairs, ProcessView::kMostPairs);
+  shorten(records.messages, ProcessView::kMostMessages);
+  std::ranges::sort(records.messages,
+                    [](const MessageRecord& a, const MessageRecord& b) { return a.number < b.number; });
+  shorten(records.pairs, ProcessView::kMostPairs);
 }
 
 void bound(ProcessView& view) {
@@ -36,13 +36,13 @@ void bound(ProcessView& view) {
   size_t lanes = 0;
   for (CommunicatorView& communicator : view.communicators) {
     RankDump& record = communicator.record;
-    std::erase_if(record.peers, [](const PeerNote& peer) { return peer.health == Health::alive; });
+    std::erase_if(record.peers, [](const PeerRecord& peer) { return peer.health == Health::alive; });
     shorten(record.peers, ProcessView::kMostDoubts);
     if (record.operations.size() > ProcessView::kMostOperations) {
       record.operations.erase(record.operations.begin(), record.operations.end() - ProcessView::kMostOperations);
     }
     bound_messages(record.messages);
-    std::sort(communicator.lanes.begin(), communicator.lanes.end(), [](const LaneBytes& a, const LaneBytes& b) {
+    std::ranges::sort(communicator.lanes, [](const LaneBytes& a, const LaneBytes& b) {
       return std::pair(b.sent + b.received, a.peer) < std::pair(a.sent + a.received, b.peer);
     });
     shorten(communicator.lanes, ProcessView::kMostLanes - lanes);

@@ -35,7 +35,7 @@ struct ProcessView {
   std::string host;
   int64_t pid = 0;
   std::vector<CommunicatorView> communicators;
-  std::vector<DoubtView> doubts;
+  std::vector<DoubtView> doubts{};
 };
 
 // Leaves out what is beyond the bounds: of lanes, those that carried least.

@@ -56,7 +56,7 @@ TEST(ProcessView, LeavesOutWhatIsTooMuch) {
   EXPECT_EQ(read.communicators[0].record.operations.back().sequence, 500u);
   EXPECT_EQ(read.communicators[0].lanes.at(0).peer, 0u) << "those that carried most stay";
   EXPECT_EQ(read.communicators[0].lanes.at(1).peer, 99'999u);
-  for (const PeerNote& peer : read.communicators[0].record.peers) EXPECT_EQ(peer.health, Health::silent);
+  for (const PeerRecord& peer : read.communicators[0].record.peers) EXPECT_EQ(peer.health, Health::silent);
 }
 
 TEST(ProcessView, SaysWhatIsWrongWithATextThatIsNone) {

@@ -94,12 +94,12 @@ void SocketDialer::learn(uint32_t peer, const std::string& local_address, const 
   constexpr size_t kMost = 8;
   const ConnectTarget& target = peers_[peer].target;
   if (peer_address.empty() || learned_[peer].size() >= kMost) return;
-  const bool is_known = local_address.empty() && std::find(target.addresses.begin(), target.addresses.end(),
-                                                           peer_address) != target.addresses.end();
+  const bool is_known =
+      local_address.empty() && std::ranges::find(target.addresses, peer_address) != target.addresses.end();
   const auto is_same = [&](const ConnectTarget& other) {
     return other.local_address == local_address && other.addresses.front() == peer_address;
   };
-  if (is_known || std::any_of(learned_[peer].begin(), learned_[peer].end(), is_same)) return;
+  if (is_known || std::ranges::any_of(learned_[peer], is_same)) return;
   learned_[peer].push_back(
       {.addresses = {peer_address}, .port = target.port, .local_address = local_address, .name = target.name});
 }

@@ -13,26 +13,37 @@ namespace {
 // For the hub to say that it passes a wish on.
 constexpr std::chrono::milliseconds kHubTime{200};
 constexpr size_t kBroadcastsRemembered = 256;
-constexpr size_t kMostToldBytes = size_t{1} << 20;  // bytes of a state or a reason that others are told
+constexpr size_t kMostSentBytes = size_t{1} << 20;  // bytes of a state or a reason that others are told
 
 uint8_t flag(bool on) { return on ? 1 : 0; }
 
-Message ask_message(uint32_t asker, uint64_t number, uint64_t communicator, bool pass_on) {
-  return {message::ask, WireWriter().number(asker).number(number).number(communicator).number(flag(pass_on)).take()};
+// The beginning of a question, and of a broadcast. The asker gives the number.
+struct Question {
+  uint32_t asker = 0;
+  uint64_t number = 0, communicator = 0;
+
+  WireWriter written() const {
+    WireWriter writer;
+    writer.number(asker).number(number).number(communicator);
+    return writer;
+  }
+  static Question read(WireReader& reader) {
+    Question question{.asker = reader.number<uint32_t>()};
+    question.number = reader.number<uint64_t>();
+    question.communicator = reader.number<uint64_t>();
+    return question;
+  }
+};
+
+Message ask_message(const Question& question, bool pass_on) {
+  return {message::ask, question.written().number(flag(pass_on)).take()};
 }
 
 // Programs write these, so they may be as long as memory is.
-std::string_view head_of(std::string_view text) { return text.substr(0, kMostToldBytes); }
+std::string_view head_of(std::string_view text) { return text.substr(0, kMostSentBytes); }
 
-Message broadcast_message(uint32_t asker, uint64_t number, uint64_t communicator, const std::string& reason,
-                          bool pass_on) {
-  return {message::broadcast, WireWriter()
-                                  .number(asker)
-                                  .number(number)
-                                  .number(communicator)
-                                  .text(head_of(reason))
-                                  .number(flag(pass_on))
-                                  .take()};
+Message broadcast_message(const Question& question, const std::string& reason, bool pass_on) {
+  return {message::broadcast, question.written().text(head_of(reason)).number(flag(pass_on)).take()};
 }
 
 // Of the rank's state hook; nothing where the communicator is not known.
@@ -45,14 +56,6 @@ PeerReport report_of(std::optional<std::string> state) {
 StateQueries::StateQueries(Timers& timers, AgentConnections& connections, const Hub& hub, const Liveness& liveness,
                            HookBoard& hooks, uint32_t own)
     : timers_(timers), connections_(connections), hub_(hub), liveness_(liveness), hooks_(hooks), own_(own) {}
-
-StateQueries::~StateQueries() {
-  for (auto& [number, query] : queries_) {
-    if (query.direct_timer) timers_.cancel(*query.direct_timer);
-    if (query.end_timer) timers_.cancel(*query.end_timer);
-  }
-  for (auto& [number, broadcast] : broadcasts_) timers_.cancel(broadcast.timer);
-}
 
 std::vector<uint32_t> StateQueries::others() const {
   std::vector<uint32_t> ranks;
@@ -71,13 +74,13 @@ void StateQueries::ask(uint64_t communicator, TimeSource::TimePoint deadline, Do
   for (const uint32_t rank : others()) query.pending.insert(rank);
   const std::optional<std::string> own = hooks_.state(communicator);
   query.reports[own_] = report_of(own);
-  query.end_timer = timers_.at(deadline, [this, number] { finish(number); });
+  query.end_timer.set(timers_, deadline, [this, number] { finish(number); });
   if (hub_.is_own() || !hub_.answers()) {
     ask_directly(number);
   } else {
     const auto now = timers_.now();
-    query.direct_timer = timers_.at(now + (deadline - now) / 2, [this, number] { ask_directly(number); });
-    connections_.send(hub_.rank(), ask_message(own_, number, communicator, true));
+    query.direct_timer.set(timers_, now + (deadline - now) / 2, [this, number] { ask_directly(number); });
+    connections_.send(hub_.rank(), ask_message({own_, number, communicator}, true));
   }
   finish_if_done(number);
 }
@@ -85,7 +88,7 @@ void StateQueries::ask(uint64_t communicator, TimeSource::TimePoint deadline, Do
 void StateQueries::ask_directly(uint64_t number) {
   const Query& query = queries_.at(number);
   for (const uint32_t rank : query.pending)
-    connections_.send(rank, ask_message(own_, number, query.communicator, false));
+    connections_.send(rank, ask_message({own_, number, query.communicator}, false));
 }
 
 void StateQueries::changed() {
@@ -97,8 +100,7 @@ void StateQueries::changed() {
 // Those who are silent may still answer, but nobody waits for them alone.
 void StateQueries::finish_if_done(uint64_t number) {
   const std::set<uint32_t>& pending = queries_.at(number).pending;
-  if (std::all_of(pending.begin(), pending.end(),
-                  [this](uint32_t rank) { return liveness_.state(rank) != Health::alive; })) {
+  if (std::ranges::all_of(pending, [this](uint32_t rank) { return liveness_.state(rank) != Health::alive; })) {
     finish(number);
   }
 }
@@ -106,8 +108,6 @@ void StateQueries::finish_if_done(uint64_t number) {
 void StateQueries::finish(uint64_t number) {
   auto node = queries_.extract(number);
   Query& query = node.mapped();
-  timers_.cancel(*query.end_timer);
-  if (query.direct_timer) timers_.cancel(*query.direct_timer);
   for (uint32_t rank = 0; rank < liveness_.size(); ++rank) {
     PeerReport& report = query.reports[rank];
     if (report.health != Health::silent) continue;
@@ -139,11 +139,9 @@ bool StateQueries::received(uint32_t rank, const Message& message) {
     case message::broadcast:
       received_broadcast(rank, message);
       return true;
-    case message::broadcast_noted: {
-      const auto node = broadcasts_.extract(WireReader(message.body).number<uint64_t>());
-      if (!node.empty()) timers_.cancel(node.mapped().timer);
+    case message::broadcast_confirmed:
+      broadcasts_.erase(WireReader(message.body).number<uint64_t>());
       return true;
-    }
     default:
       return false;
   }
@@ -151,14 +149,12 @@ bool StateQueries::received(uint32_t rank, const Message& message) {
 
 void StateQueries::received_ask(uint32_t rank, const Message& message) {
   WireReader reader(message.body);
-  const uint32_t asker = reader.number<uint32_t>();
-  const uint64_t number = reader.number<uint64_t>();
-  const uint64_t communicator = reader.number<uint64_t>();
+  const Question question = Question::read(reader);
   const bool pass_on = reader.number<uint8_t>() != 0;
-  connections_.send(rank, answer_to(asker, number, communicator));
+  connections_.send(rank, answer_to(question.asker, question.number, question.communicator));
   if (!pass_on) return;
   for (const uint32_t other : others()) {
-    if (other != asker) connections_.send(other, ask_message(asker, number, communicator, false));
+    if (other != question.asker) connections_.send(other, ask_message(question, false));
   }
 }
 
@@ -179,45 +175,44 @@ void StateQueries::received_answer(const Message& message) {
   finish_if_done(number);
 }
 
-void StateQueries::tell(uint64_t communicator, const std::string& reason) {
+void StateQueries::broadcast(uint64_t communicator, const std::string& reason) {
   const uint64_t number = ++next_number_;
   if (hub_.is_own() || !hub_.answers()) {
     broadcast_directly(number, communicator, reason);
   } else {
     Broadcast& broadcast = broadcasts_[number];
-    broadcast = {.communicator = communicator, .reason = reason, .timer = {}};
-    broadcast.timer = timers_.after(kHubTime, [this, number] {
+    broadcast.communicator = communicator;
+    broadcast.reason = reason;
+    broadcast.timer.set_after(timers_, kHubTime, [this, number] {
       const auto node = broadcasts_.extract(number);
       broadcast_directly(number, node.mapped().communicator, node.mapped().reason);
     });
-    connections_.send(hub_.rank(), broadcast_message(own_, number, communicator, reason, true));
+    connections_.send(hub_.rank(), broadcast_message({own_, number, communicator}, reason, true));
   }
   hooks_.broadcast(communicator, reason);
 }
 
 void StateQueries::broadcast_directly(uint64_t number, uint64_t communicator, const std::string& reason) {
   for (const uint32_t rank : others())
-    connections_.send(rank, broadcast_message(own_, number, communicator, reason, false));
+    connections_.send(rank, broadcast_message({own_, number, communicator}, reason, false));
 }
 
 void StateQueries::received_broadcast(uint32_t rank, const Message& message) {
   WireReader reader(message.body);
-  const uint32_t asker = reader.number<uint32_t>();
-  const uint64_t number = reader.number<uint64_t>();
-  const uint64_t communicator = reader.number<uint64_t>();
+  const Question question = Question::read(reader);
   const std::string reason = reader.text();
   const bool pass_on = reader.number<uint8_t>() != 0;
   if (pass_on) {
-    connections_.send(rank, {message::broadcast_noted, WireWriter().number(number).take()});
+    connections_.send(rank, {message::broadcast_confirmed, WireWriter().number(question.number).take()});
     for (const uint32_t other : others()) {
-      if (other != asker) connections_.send(other, broadcast_message(asker, number, communicator, reason, false));
+      if (other != question.asker) connections_.send(other, broadcast_message(question, reason, false));
     }
   }
-  const std::pair<uint32_t, uint64_t> key{asker, number};
-  if (std::find(seen_broadcasts_.begin(), seen_broadcasts_.end(), key) != seen_broadcasts_.end()) return;
+  const std::pair<uint32_t, uint64_t> key{question.asker, question.number};
+  if (std::ranges::find(seen_broadcasts_, key) != seen_broadcasts_.end()) return;
   seen_broadcasts_.push_back(key);
   if (seen_broadcasts_.size() > kBroadcastsRemembered) seen_broadcasts_.pop_front();
-  hooks_.broadcast(communicator, reason);
+  hooks_.broadcast(question.communicator, reason);
 }
 
 }  // namespace banyan::run

@@ -18,6 +18,7 @@
 #include "banyan/run/agent/hooks.h"
 #include "banyan/run/agent/hub.h"
 #include "banyan/run/agent/liveness.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/timers.h"
 
 namespace banyan::run {
@@ -29,13 +30,12 @@ class StateQueries {
 
   StateQueries(Timers& timers, AgentConnections& connections, const Hub& hub, const Liveness& liveness,
                HookBoard& hooks, uint32_t own);
-  ~StateQueries();
   StateQueries(const StateQueries&) = delete;
   StateQueries& operator=(const StateQueries&) = delete;
 
   // `done` is called at the deadline, or before, perhaps before ask() returns.
   void ask(uint64_t communicator, TimeSource::TimePoint deadline, Done done);
-  void tell(uint64_t communicator, const std::string& reason);
+  void broadcast(uint64_t communicator, const std::string& reason);
 
   // The state of some rank has changed.
   void changed();
@@ -48,12 +48,12 @@ class StateQueries {
     std::vector<PeerReport> reports;
     std::set<uint32_t> pending;
     Done done;
-    std::optional<Timers::Timer> direct_timer, end_timer;
+    Alarm direct_timer, end_timer;
   };
   struct Broadcast {
     uint64_t communicator = 0;
     std::string reason;
-    Timers::Timer timer;  // until the hub has taken it
+    Alarm timer;  // until the hub has taken it
   };
 
   void ask_directly(uint64_t number);

@@ -26,12 +26,8 @@ Suspicion::Suspicion(Timers& timers, AgentConnections& connections, const Livene
       events_(std::move(events)),
       last_(liveness.size()) {}
 
-Suspicion::~Suspicion() {
-  for (const auto& [rank, suspect] : suspects_) timers_.cancel(suspect.timer);
-}
-
 std::chrono::milliseconds Suspicion::round() const {
-  return std::max(std::chrono::milliseconds(1), options_.lost_after / kUnheardRounds);
+  return std::max(std::chrono::milliseconds(1), options_.lost_after / kSilentRounds);
 }
 
 void Suspicion::unreachable(uint32_t rank, std::string why, bool is_orderly) {
@@ -42,7 +38,7 @@ void Suspicion::unreachable(uint32_t rank, std::string why, bool is_orderly) {
   suspect.is_orderly = suspect.is_orderly || is_orderly;
   if (!is_new) return;
   // The count of rounds begins, and others are asked at once (3).
-  suspect.timer = timers_.after(round(), [this, rank] { end_round(rank); });
+  suspect.timer.set_after(timers_, round(), [this, rank] { end_round(rank); });
   ask_first(rank);
 }
 
@@ -55,18 +51,18 @@ void Suspicion::refused(uint32_t rank) {
   if (!suspect.refused_in || now - suspect.refused_at > kBetweenRefusals) suspect.refused_in = suspect.rounds;
   suspect.refused_at = now;
   // (2): closed in order, and nobody listens any more.
-  if (suspect.is_orderly) return conclude(rank, Ground::ended);
+  if (suspect.is_orderly) return conclude(rank, Reason::ended);
   if (suspect.rounds - *suspect.refused_in >= kRefusedRounds && events_.matters(rank) && !events_.is_watched(rank)) {
-    conclude(rank, Ground::refused);
+    conclude(rank, Reason::refused);
   }
 }
 
-void Suspicion::heard(uint32_t rank) {
+void Suspicion::sign_of_life(uint32_t rank) {
   last_[rank] = timers_.now();
   const auto suspect = suspects_.find(rank);
   if (suspect != suspects_.end()) {
     // A sign of life ends all counts, and a process that speaks has not ended in order (4).
-    suspect->second.was_heard = true;
+    suspect->second.showed_life = true;
     suspect->second.refused_in.reset();
     suspect->second.is_orderly = false;
   }
@@ -76,53 +72,49 @@ void Suspicion::heard(uint32_t rank) {
   for (const uint32_t asker : asked.mapped().askers) answer(asker, rank);
 }
 
-bool Suspicion::hears(uint32_t rank) const {
+bool Suspicion::has_sign_of(uint32_t rank) const {
   return events_.is_watched(rank) || (last_[rank] && timers_.now() - *last_[rank] <= options_.lost_after);
 }
 
 void Suspicion::changed(uint32_t rank) {
   if (liveness_.is_fenced()) {
-    for (const auto& [each, suspect] : suspects_) timers_.cancel(suspect.timer);
     suspects_.clear();
     asked_.clear();
   }
   if (!liveness_.is_gone(rank)) return;
   asked_.erase(rank);
   for (auto& [suspect, question] : asked_) question.askers.erase(rank);
-  const auto found = suspects_.find(rank);
-  if (found == suspects_.end()) return;
-  timers_.cancel(found->second.timer);
-  suspects_.erase(found);
+  suspects_.erase(rank);
 }
 
 void Suspicion::end_round(uint32_t rank) {
   Suspect& suspect = suspects_.at(rank);
   // A suspicion ends when the rank is heard over a connection.
-  const bool was_heard = std::exchange(suspect.was_heard, false) || events_.is_watched(rank);
-  if (was_heard && connections_.is_connected(rank)) {
+  const bool showed_life = std::exchange(suspect.showed_life, false) || events_.is_watched(rank);
+  if (showed_life && connections_.is_connected(rank)) {
     suspects_.erase(rank);
     return;
   }
-  suspect.timer = timers_.after(round(), [this, rank] { end_round(rank); });
+  suspect.timer.set_after(timers_, round(), [this, rank] { end_round(rank); });
   // Rounds that were missed count for nothing (6): each is counted when it ends.
   ++suspect.rounds;
-  if (was_heard) suspect.unheard = 0;
-  if (was_heard || !(events_.matters(rank) || asked_.contains(rank))) return;
-  ++suspect.unheard;
-  if (suspect.unheard >= kUnheardRounds && events_.matters(rank)) return conclude(rank, Ground::unheard);
-  if (suspect.unheard % kAskEvery == 0) ask_more(rank);
+  if (showed_life) suspect.silent_rounds = 0;
+  if (showed_life || !(events_.matters(rank) || asked_.contains(rank))) return;
+  ++suspect.silent_rounds;
+  if (suspect.silent_rounds >= kSilentRounds && events_.matters(rank)) return conclude(rank, Reason::silent);
+  if (suspect.silent_rounds % kAskEvery == 0) ask_more(rank);
 }
 
-void Suspicion::conclude(uint32_t rank, Ground ground) {
+void Suspicion::conclude(uint32_t rank, Reason reason) {
   const std::string why = suspects_.at(rank).why;
-  events_.concluded(rank, why, ground);
+  events_.concluded(rank, why, reason);
 }
 
 // ---- Asking others ----
 
 void Suspicion::ask(uint32_t rank, uint32_t other) {
   if (other == rank || other == options_.own || liveness_.is_gone(other)) return;
-  connections_.send(other, {message::hear, WireWriter().number(rank).take()});
+  connections_.send(other, {message::ask_sign, WireWriter().number(rank).take()});
 }
 
 // Those whose kernel knows, and the one that all others ask.
@@ -145,27 +137,27 @@ void Suspicion::ask_more(uint32_t rank) {
 }
 
 void Suspicion::answer(uint32_t asker, uint32_t suspect) {
-  connections_.send(asker, {message::heard, WireWriter().number(suspect).take()});
+  connections_.send(asker, {message::sign_of_life, WireWriter().number(suspect).take()});
 }
 
 bool Suspicion::received(uint32_t rank, const Message& message) {
-  if (message.kind != message::hear && message.kind != message::heard) return false;
+  if (message.kind != message::ask_sign && message.kind != message::sign_of_life) return false;
   const uint32_t suspect = WireReader(message.body).number<uint32_t>();
   if (suspect >= liveness_.size()) throw Error(ErrorCode::invalid_input, "there is no rank " + std::to_string(suspect));
   if (suspect == options_.own) return true;
   if (liveness_.is_gone(suspect)) {
-    if (message.kind == message::hear) events_.tell_gone(rank, suspect);
-  } else if (message.kind == message::heard) {
-    heard(suspect);
+    if (message.kind == message::ask_sign) events_.send_gone(rank, suspect);
+  } else if (message.kind == message::sign_of_life) {
+    sign_of_life(suspect);
   } else if (events_.is_watched(suspect)) {
     answer(rank, suspect);
   } else {
-    received_question(rank, suspect);
+    take_question(rank, suspect);
   }
   return true;
 }
 
-void Suspicion::received_question(uint32_t asker, uint32_t suspect) {
+void Suspicion::take_question(uint32_t asker, uint32_t suspect) {
   const auto [place, is_new] = asked_.try_emplace(suspect);
   Question& question = place->second;
   question.askers.insert(asker);
@@ -178,7 +170,7 @@ void Suspicion::received_question(uint32_t asker, uint32_t suspect) {
       connections_.call(suspect);
     }
   } else if (connections_.is_connected(suspect) && timers_.now() - question.since > options_.lost_after / 2) {
-    heard(suspect);
+    sign_of_life(suspect);
   }
 }
 

@@ -40,6 +40,7 @@
 
 #include "banyan/run/agent/agent_connections.h"
 #include "banyan/run/agent/liveness.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/timers.h"
 
 namespace banyan::run {
@@ -52,46 +53,45 @@ class Suspicion {
     std::vector<uint32_t> hosts;  // by rank: equal on one host
     std::chrono::milliseconds lost_after{};
   };
-  enum class Ground : uint8_t { ended, refused, unheard };
+  enum class Reason : uint8_t { ended, refused, silent };
   struct Events {
     std::function<bool(uint32_t rank)> is_watched;  // the kernel would tell of its end
     std::function<bool(uint32_t rank)> matters;
-    std::function<void(uint32_t rank, std::string why, Ground ground)> concluded;
-    std::function<void(uint32_t asker, uint32_t rank)> tell_gone;  // has asked for a rank that is gone
+    std::function<void(uint32_t rank, std::string why, Reason reason)> concluded;
+    std::function<void(uint32_t asker, uint32_t rank)> send_gone;  // has asked for a rank that is gone
   };
 
   Suspicion(Timers& timers, AgentConnections& connections, const Liveness& liveness, Options options, Events events);
-  ~Suspicion();
   Suspicion(const Suspicion&) = delete;
   Suspicion& operator=(const Suspicion&) = delete;
 
   // As AgentConnections::Events.
   void unreachable(uint32_t rank, std::string why, bool is_orderly);
   void refused(uint32_t rank);
-  void heard(uint32_t rank);
+  void sign_of_life(uint32_t rank);
   // The state of a rank has changed.
   void changed(uint32_t rank);
   // False when the message is of another kind. Throws Error{invalid_input}.
   bool received(uint32_t rank, const Message& message);
 
   // Something came from it, or from its kernel, not longer ago than `lost_after`.
-  bool hears(uint32_t rank) const;
+  bool has_sign_of(uint32_t rank) const;
   bool is_suspect(uint32_t rank) const { return suspects_.contains(rank); }
   // The reason for a suspicion; only for a suspect.
   const std::string& why(uint32_t rank) const { return suspects_.at(rank).why; }
 
-  static constexpr uint32_t kUnheardRounds = 150, kRefusedRounds = 10;
+  static constexpr uint32_t kSilentRounds = 150, kRefusedRounds = 10;
 
  private:
   struct Suspect {
     std::string why;
     bool is_orderly = false;
-    bool was_heard = false;              // in this round
-    uint32_t rounds = 0, unheard = 0;    // in all; since it was heard
-    std::optional<uint32_t> refused_in;  // in which round its host began to say that nobody listens
-    TimeSource::TimePoint refused_at;    // when it said so the last time
-    uint32_t asked = 0;                  // so many of all, beginning with the next one
-    Timers::Timer timer;
+    bool showed_life = false;                // in this round
+    uint32_t rounds = 0, silent_rounds = 0;  // in all; since its last sign of life
+    std::optional<uint32_t> refused_in;      // in which round its host began to say that nobody listens
+    TimeSource::TimePoint refused_at;        // when it said so the last time
+    uint32_t asked = 0;                      // so many of all, beginning with the next one
+    Alarm timer;
   };
   std::chrono::milliseconds round() const;
   void end_round(uint32_t rank);
@@ -99,8 +99,8 @@ class Suspicion {
   void ask_first(uint32_t rank);
   void ask_more(uint32_t rank);
   void answer(uint32_t asker, uint32_t suspect);
-  void received_question(uint32_t asker, uint32_t suspect);
-  void conclude(uint32_t rank, Ground ground);
+  void take_question(uint32_t asker, uint32_t suspect);
+  void conclude(uint32_t rank, Reason reason);
 
   Timers& timers_;
   AgentConnections& connections_;
@@ -112,7 +112,7 @@ class Suspicion {
     std::set<uint32_t> askers;
     TimeSource::TimePoint since;
   };
-  std::map<uint32_t, Question> asked_;                      // by suspect, until it is heard
+  std::map<uint32_t, Question> asked_;                      // by suspect, until its next sign of life
   std::vector<std::optional<TimeSource::TimePoint>> last_;  // by rank: sign of life
 };
 

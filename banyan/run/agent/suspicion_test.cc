@@ -154,7 +154,7 @@ TEST(Suspicion, GoesRoundAPathThatLosesOneWay) {
       }
     }
     const uint32_t teller = world.draw_rank();
-    world.core(teller).queries().tell(SimulatedWorld::kGroup, "news");
+    world.core(teller).queries().broadcast(SimulatedWorld::kGroup, "news");
     world.time().run_for(seconds(3));
     for (const uint32_t rank : world.alive()) ASSERT_THAT(world.texts(rank), ::testing::ElementsAre("news")) << rank;
     world.time().run_for(2 * kLostAfter);

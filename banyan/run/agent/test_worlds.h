@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/system/child.h"

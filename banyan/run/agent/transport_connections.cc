@@ -19,7 +19,7 @@ constexpr milliseconds kFirstPause{5}, kLongestPause{250};
 constexpr milliseconds kLook{20};
 constexpr size_t kClosedRemembered = 1024;
 // Calls in a row that nobody has answered, some ten seconds.
-constexpr uint32_t kWorthATell = 6;
+constexpr uint32_t kWorthAWarning = 6;
 
 std::string name_of(uint32_t peer) { return "rank " + std::to_string(peer); }
 
@@ -72,14 +72,14 @@ void TransportConnections::request(uint64_t communicator, uint32_t peer, uint32_
   Group& group = groups_.at(communicator);
   const Key key{communicator, peer, lane};
   const uint32_t world_rank = group.group.members[peer];
-  const auto [position, is_new] = group.requests.emplace(key, Request{});
+  const auto [position, is_new] = group.requests.try_emplace(key);
   CHECK(is_new) << "lane " << lane << " to " << name_of(peer) << " is requested twice";
   Request& request = position->second;
   request.path = path;
   aim(request, world_rank);
   uses_(world_rank, path);
   request.next_pause = kFirstPause;
-  request.end = timers_.after(group.group.at_most, [this, key] { time_out(key); });
+  request.end.set_after(timers_, group.group.at_most, [this, key] { time_out(key); });
   // Even of a peer that is gone: what it sent before is in there.
   if (Admitted parked = unpark(key); parked.socket.is_open()) {
     succeed(key, std::move(parked));
@@ -114,7 +114,6 @@ void TransportConnections::know(uint64_t communicator, uint32_t peer, const Path
 void TransportConnections::call(const Key& key) {
   const Group& group = groups_.at(key.communicator);
   Request& request = groups_.at(key.communicator).requests.at(key);
-  request.pause.reset();
   Greeting greeting{.purpose = "lane",
                     .payload = WireWriter()
                                    .text(world_)
@@ -146,11 +145,11 @@ void TransportConnections::call_ended(const Key& key, OutgoingConnects::Outcome 
   // Even where nobody listens: whether the peer lives, others know better.
   request.trouble = std::move(outcome.failure);
   request.unanswered = is_unanswered ? request.unanswered + 1 : 0;
-  if (request.unanswered == kWorthATell) {
+  if (request.unanswered == kWorthAWarning) {
     BANYAN_LOG(warning) << "no connection to " << name_of(key.peer) << " yet, which lives, as far as is known ("
                         << request.trouble << "): a firewall may drop what goes there";
   }
-  request.pause = timers_.after(request.next_pause, [this, key] { call(key); });
+  request.pause.set_after(timers_, request.next_pause, [this, key] { call(key); });
   request.next_pause = std::min(request.next_pause * 2, kLongestPause);
   if (failed_call_) failed_call_(world_rank);
 }
@@ -172,10 +171,7 @@ void TransportConnections::cannot_be_called(const Error& why) {
 std::map<TransportConnections::Key, TransportConnections::Request>::node_type TransportConnections::take_request(
     const Key& key) {
   auto node = groups_.at(key.communicator).requests.extract(key);
-  Request& request = node.mapped();
-  timers_.cancel(request.end);
-  if (request.pause) timers_.cancel(*request.pause);
-  if (request.call) connects_.cancel(*request.call);
+  if (node.mapped().call) connects_.cancel(*node.mapped().call);
   return node;
 }
 
@@ -185,14 +181,12 @@ void TransportConnections::succeed(const Key& key, Admitted connection) {
       .answers->put({.peer = key.peer,
                      .lane = key.lane,
                      .socket = std::move(connection.socket),
-                     .keys = std::move(connection.keys),
-                     .failure = {}});
+                     .keys = std::move(connection.keys)});
 }
 
 void TransportConnections::fail(const Key& key, Error failure) {
   take_request(key);
-  groups_.at(key.communicator)
-      .answers->put({.peer = key.peer, .lane = key.lane, .socket = {}, .keys = {}, .failure = std::move(failure)});
+  groups_.at(key.communicator).answers->put({.peer = key.peer, .lane = key.lane, .failure = std::move(failure)});
 }
 
 // Its peer is gone. One that has left in peace may have called before it left. For the caller, a connection stands as
@@ -203,9 +197,7 @@ void TransportConnections::lose(const Key& key) {
   const Group& group = groups_.at(key.communicator);
   const bool has_left = liveness_.state(group.group.members[key.peer]) == Health::left;
   if (!has_left || key.peer > group.group.own || !has_strangers_()) return fail(key, loss_of(group, key.peer));
-  Request& request = groups_.at(key.communicator).requests.at(key);
-  if (request.pause) timers_.cancel(*request.pause);
-  request.pause = timers_.after(kLook, [this, key] { lose(key); });
+  groups_.at(key.communicator).requests.at(key).pause.set_after(timers_, kLook, [this, key] { lose(key); });
 }
 
 void TransportConnections::time_out(const Key& key) {
@@ -243,7 +235,7 @@ std::optional<std::string> TransportConnections::admit(WireReader payload, Admit
   const uint32_t own = payload.number<uint32_t>();
   key.lane = payload.number<uint32_t>();
   payload.end();
-  if (std::find(closed_.begin(), closed_.end(), key.communicator) != closed_.end()) {
+  if (std::ranges::find(closed_, key.communicator) != closed_.end()) {
     return name_of(key.peer) + " called for a communicator that this rank has closed";
   }
   const auto found = groups_.find(key.communicator);

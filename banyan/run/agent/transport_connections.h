@@ -15,6 +15,7 @@
 #include "banyan/run/agent/liveness.h"
 #include "banyan/run/join/outgoing_connects.h"
 #include "banyan/run/join/wire.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/event.h"
 #include "banyan/run/system/timers.h"
 #include "banyan/run/transport/connector.h"
@@ -95,8 +96,8 @@ class TransportConnections {
     Path path;
     ConnectTarget target;
     std::optional<uint64_t> call;
-    std::optional<Timers::Timer> pause;  // until the next call, or the next look at who calls
-    Timers::Timer end;
+    Alarm pause;  // until the next call, or the next look at who calls
+    Alarm end;
     std::chrono::milliseconds next_pause{};
     std::string trouble;      // of the last call
     uint32_t unanswered = 0;  // calls in a row

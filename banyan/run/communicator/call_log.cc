@@ -44,7 +44,7 @@ const CallNumbers& CallLog::begin(const Call& call) {
   }
   remake(begun.entry, [&] {
     return recorder_.begin({.kind = call.kind,
-                            .type = options_.notes_codes ? call.wire_type() : codec::WireType(call.type),
+                            .type = options_.records_codes ? call.wire_type() : codec::WireType(call.type),
                             .op = call.op,
                             .other = is_rooted(call.kind) ? call.other : kNoRank,
                             .count = count,
@@ -85,8 +85,8 @@ std::string CallLog::describe_oldest() const {
   return describe(record_of(call.numbers, call.entry.sequence()));
 }
 
-void CallLog::note_message_wait(MessageBook::Place place) {
-  if (place != MessageBook::kNowhere) messages_.note_wait(place, RecorderClock::system().exact());
+void CallLog::record_message_wait(MessageBook::Place place) {
+  if (place != MessageBook::kNowhere) messages_.record_wait(place, RecorderClock::system().exact());
 }
 
 RankNews CallLog::news() const {

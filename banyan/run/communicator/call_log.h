@@ -35,7 +35,7 @@ class CallLog {
     std::function<Health(uint32_t rank)> health;  // of the other ranks, as a record should say it
     // Memory of the recorder: Recorder::kMemoryBytes that others may read. Null: the log's own memory.
     std::shared_ptr<std::byte> memory = {};
-    bool notes_codes = true;  // a call with a code is noted as "float32 as int8"; if not, as "float32"
+    bool records_codes = true;  // a call with a code is noted as "float32 as int8"; if not, as "float32"
   };
   // A call that the executor has.
   struct UnderWay {
@@ -68,7 +68,7 @@ class CallLog {
                             .tag = message.tag,
                             .count = message.count});
   }
-  void note_message_wait(MessageBook::Place place);
+  void record_message_wait(MessageBook::Place place);
   void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) {
     messages_.end(place, message.kind == OperationKind::send, peer, state);
     if (state == OperationState::done) counters_.begin(message.kind, message.count * size_of(message.type));
@@ -124,7 +124,7 @@ class CallLog {
   std::atomic<int64_t> noticed_at_{0};        // by the recorder's clock; 0: no call of this rank has failed
   std::mutex mutex_;                          // protects what follows, and writing
   TimeSource::TimePoint written_at_ = TimeSource::TimePoint::min();
-  std::vector<PeerNote> peers_at_failure_;  // empty: not noticed yet
+  std::vector<PeerRecord> peers_at_failure_;  // empty: not noticed yet
 };
 
 }  // namespace banyan::run

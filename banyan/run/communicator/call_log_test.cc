@@ -41,7 +41,7 @@ TEST_F(CallLogTest, RecordsAFailedCallWithThePeersAsTheyWereWhenTheFailureWasNot
   for (const RankDump& dump : dumps()) {
     is_recorded = is_recorded || dump.reason == DumpReason::error;
     ASSERT_THAT(dump.peers, SizeIs(2));
-    for (const PeerNote& peer : dump.peers) EXPECT_EQ(peer.health, Health::silent) << peer.rank;
+    for (const PeerRecord& peer : dump.peers) EXPECT_EQ(peer.health, Health::silent) << peer.rank;
   }
   EXPECT_TRUE(is_recorded);
 }

@@ -53,7 +53,7 @@ class FakePeers : public Peers {
                           .state = waits_for ? OperationState::running : OperationState::done}};
   }
 
-  void tells_of_messages(uint32_t rank, const MessageNotes& messages) { news_[rank].messages = messages; }
+  void tells_of_messages(uint32_t rank, const MessageRecords& messages) { news_[rank].messages = messages; }
   void has_sent(uint32_t rank, uint32_t peer, uint64_t messages) {
     news_[rank].messages.pairs = {{.rank = peer, .sent = messages}};
   }
@@ -308,7 +308,7 @@ TEST_F(CallWatchOf, SaysWhichMessageARankHasWaitedForAndWhatItsPeerDoes) {
   peers_.is_between_calls(1);
   peers_.has_sent(1, 0, 3);
   const Patience::Waiter waiter(patience_);
-  log_.note_message_wait(place);
+  log_.record_message_wait(place);
   peers_.tells_of_messages(0, log_.news().messages);
   const std::string error = stand_still(seconds(31));
   EXPECT_EQ(error, "nothing has moved for 30000 ms while rank 0 waited for message 1 of rank 1 (tag 7)");

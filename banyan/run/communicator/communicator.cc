@@ -80,13 +80,13 @@ Communicator::~Communicator() {
 
 uint32_t Communicator::rank() const { return impl_->rank(); }
 uint32_t Communicator::size() const { return static_cast<uint32_t>(impl_->members().size()); }
-const std::string& Communicator::name() const { return impl_->name(); }
+const std::string& Communicator::name() const { return impl_->options().name; }
 const Communicator::Options& Communicator::options() const { return impl_->options(); }
 const JoinedProcesses& Communicator::job() const { return *impl_->job(); }
 const std::shared_ptr<JoinedProcesses>& Communicator::shared_job() const { return impl_->job(); }
 bool Communicator::is_on_one_host() const { return impl_->is_on_one_host(); }
-const SurvivorRule& Communicator::survivors() const { return impl_->survivors(); }
-std::chrono::milliseconds Communicator::timeout() const { return impl_->timeout(); }
+const SurvivorRule& Communicator::survivors() const { return impl_->options().survivors; }
+std::chrono::milliseconds Communicator::timeout() const { return impl_->options().timeout; }
 
 void Communicator::run(const Call& call) { impl_->run(call); }
 
@@ -118,7 +118,7 @@ std::optional<Communicator> Communicator::split(int color, int key, Options opti
   for (uint32_t rank = 0; rank < size(); ++rank) {
     if (wishes[rank].color == color) ranks.push_back(rank);
   }
-  std::stable_sort(ranks.begin(), ranks.end(), [&](uint32_t a, uint32_t b) { return wishes[a].key < wishes[b].key; });
+  std::ranges::stable_sort(ranks, [&](uint32_t a, uint32_t b) { return wishes[a].key < wishes[b].key; });
   std::vector<uint32_t> members;
   for (const uint32_t rank : ranks) members.push_back(impl_->members()[rank]);
   return Communicator(impl_->job(), id, std::move(members), std::move(options));

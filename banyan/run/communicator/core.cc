@@ -8,7 +8,6 @@
 #include "banyan/base/check.h"
 #include "banyan/base/text.h"
 #include "banyan/run/communicator/default_executors.h"
-#include "banyan/run/join/wire.h"
 #include "banyan/run/record/log.h"
 
 namespace banyan::run {
@@ -28,9 +27,10 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
       id_(id),
       members_(std::move(members)),
       options_(std::move(options)),
-      peers_(job_, id_, members_) {
+      peers_(job_, id_, members_),
+      regrouping_(*job_, id_, members_, peers_) {
   const TimeSource& time = AwakeTime::instance();
-  const auto own = std::find(members_.begin(), members_.end(), job_->rank());
+  const auto own = std::ranges::find(members_, job_->rank());
   CHECK(own != members_.end()) << "process " << job_->rank() << " is no member";
   rank_ = static_cast<uint32_t>(own - members_.begin());
   const std::unique_ptr<ExecutorFactory> factory =
@@ -42,7 +42,7 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
                                                     .timeout = options_.timeout,
                                                     .health = [this](uint32_t rank) { return watch_->health_of(rank); },
                                                     .memory = factory->record_memory(members_),
-                                                    .notes_codes = factory->wants_equal_codes(members_)},
+                                                    .records_codes = factory->wants_equal_codes(members_)},
                                    time);
   watch_ = std::make_unique<CallWatch>(CallWatch::Options{.communicator = options_.name, .rank = rank_}, time,
                                        patience_, peers_, *log_, first_error_);
@@ -50,16 +50,16 @@ Communicator::Impl::Impl(std::shared_ptr<JoinedProcesses> job, uint64_t id, std:
   driver_ = std::make_unique<Driver>(*executor_, *this, time, patience_, options_.progress);
   hooks_ = job_->agent().attach(
       id_, {.state = [this] { return log_->news().encode(); },
-            .broadcast = [this](const std::string& text) { hear(text); },
+            .broadcast = [this](const std::string& text) { receive(text); },
             .liveness_changed =
                 [this] {
-                  look_for_fence();
+                  check_fence();
                   executor_->wake();
                   first_error_.announce_news();
                 },
             .failed = [this](const Error& error) { fail_without_agent(error); },
             .look = [this] { return CommunicatorView{.record = log_->look(), .lanes = executor_->lane_bytes()}; }});
-  look_for_fence();
+  check_fence();
   signal_ = on_dump_signal([this] { dump("a signal asked for it"); });
   statistics_ = StatisticsBoard::of_process().enter(options_.name, place(), [this] { return statistics(); });
 }
@@ -76,8 +76,8 @@ std::unique_ptr<Executor> Communicator::Impl::make_executor(ExecutorFactory& fac
                     .name = options_.name,
                     .members = members_,
                     .rank = rank_,
-                    .tell_failure = [this](const Error& error) { tell_of_failure(error); },
-                    .tell_text = [this](const std::string& text) { job_->agent().tell(id_, text); }});
+                    .tell_failure = [this](const Error& error) { send_failure(error); },
+                    .tell_text = [this](const std::string& text) { job_->agent().broadcast(id_, text); }});
   is_on_one_host_ = made.is_on_one_host;
   set_log_rank(job_->rank());
   BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "
@@ -88,36 +88,36 @@ std::unique_ptr<Executor> Communicator::Impl::make_executor(ExecutorFactory& fac
 // ---- News of other ranks ----
 
 // A failure goes round as "failed <code> <text>", before the call returns that has failed: then the process may end.
-void Communicator::Impl::tell_of_failure(const Error& error) {
-  job_->agent().tell_now(id_, kFailure + std::to_string(static_cast<int>(error.code())) + " " + error.what());
+void Communicator::Impl::send_failure(const Error& error) {
+  job_->agent().broadcast_now(id_, kFailure + std::to_string(static_cast<int>(error.code())) + " " + error.what());
 }
 
-void Communicator::Impl::hear(const std::string& text) {
+void Communicator::Impl::receive(const std::string& text) {
   if (text.starts_with(kFailure)) {
-    hear_of_failure(text.substr(std::string_view(kFailure).size()));
+    receive_failure(text.substr(std::string_view(kFailure).size()));
   } else if (text.starts_with(kDump)) {
     log_->write_for_peer(text.substr(std::string_view(kDump).size()));
   } else if (PlanReviser* const reviser = executor_->reviser()) {
     reviser->hear(text);
-    if (!fork_guard_.is_in_child()) driver_->attend();
+    if (!fork_guard_.is_in_child()) driver_->poll_reviser();
   }
 }
 
-void Communicator::Impl::hear_of_failure(const std::string& reason) {
+void Communicator::Impl::receive_failure(const std::string& reason) {
   int code = 0;
   const auto [end, failure] = std::from_chars(reason.data(), reason.data() + reason.size(), code);
   if (failure != std::errc() || code < 0 || code > static_cast<int>(ErrorCode::invalid_usage)) return;
   const auto skipped = static_cast<size_t>(end - reason.data());
-  hear_error(Error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size()))));
+  receive_error(Error(static_cast<ErrorCode>(code), reason.substr(std::min(skipped + 1, reason.size()))));
 }
 
 // The others took this rank for dead, and go on without it.
-void Communicator::Impl::look_for_fence() {
+void Communicator::Impl::check_fence() {
   const Liveness& liveness = job_->agent().liveness();
-  if (liveness.is_fenced()) hear_error(Error(ErrorCode::peer_lost, liveness.fence()));
+  if (liveness.is_fenced()) receive_error(Error(ErrorCode::peer_lost, liveness.fence()));
 }
 
-void Communicator::Impl::hear_error(const Error& error) {
+void Communicator::Impl::receive_error(const Error& error) {
   // A rank that ends the communicator, or shrinks it, fails nothing where nothing is under way.
   const bool is_under_way = driver_->is_busy();
   if (!first_error_.note(error)) return;
@@ -160,7 +160,7 @@ void Communicator::Impl::dump(const std::string& why) {
     throw Error(ErrorCode::invalid_usage, "after fork() there is no flight record of a communicator of the parent");
   }
   log_->write_when_asked(why);
-  job_->agent().tell(id_, kDump + why);
+  job_->agent().broadcast(id_, kDump + why);
 }
 
 // ---- Errors ----
@@ -247,7 +247,7 @@ void Communicator::Impl::revise(const PlanWish& wish) {
                                             "its calls follow plans");
   }
   reviser->propose(wish);
-  driver_->attend();
+  driver_->poll_reviser();
   driver_->wake();
 }
 
@@ -275,7 +275,7 @@ void Communicator::Impl::fail(const Error& error) noexcept {
     failure_ = static_cast<int>(error.code());
     const bool is_timeout = error.code() == ErrorCode::timed_out;
     // The ranks that are late are in no call in which they could notice.
-    if (is_timeout) tell_of_failure(error);
+    if (is_timeout) send_failure(error);
     log_->write_failure(is_timeout ? DumpReason::timeout : DumpReason::error, error);
   } catch (...) {
     BANYAN_LOG(warning) << "not all could be told that communicator '" << options_.name
@@ -336,64 +336,20 @@ void Communicator::Impl::end_as_closed(bool has_calls) noexcept {
   }
 }
 
+// ---- The next group ----
+
 Communicator::Agreed Communicator::Impl::agree(int32_t flag, std::chrono::milliseconds at_most) {
-  if (fork_guard_.is_in_child()) {
-    throw Error(ErrorCode::invalid_usage, "a communicator cannot be used after fork(); join anew in the child process");
-  }
-  SurvivorQuestion question;
-  question.epoch = mix(id_, 0xa64ee00000 + ++agreements_);
-  question.candidates = members_;
-  std::sort(question.candidates.begin(), question.candidates.end());
-  question.card = WireWriter().number(static_cast<uint32_t>(flag)).take();
-  question.patience = at_most / 2;
-  question.deadline = Deadline::after(at_most).at();
-  const Survivors survivors = [&] {
-    try {
-      return job_->agent().agree(question);
-    } catch (const Error& error) {
-      // Besides a value there may be news of lost ranks; here there is no value.
-      if (error.code() != ErrorCode::peer_lost) throw;
-      const bool is_fenced = job_->agent().liveness().is_fenced();
-      throw Error(is_fenced ? ErrorCode::aborted : ErrorCode::timed_out, error.message());
-    }
-  }();
-  Agreed agreed{.flag = -1};
-  for (const std::string& card : survivors.cards) {
-    agreed.flag &= static_cast<int32_t>(WireReader(card).number<uint32_t>());
-  }
-  const std::lock_guard lock(mutex_);
-  std::set<uint32_t> missing;
-  std::string text;
-  for (uint32_t rank = 0; rank < members_.size(); ++rank) {
-    if (std::binary_search(survivors.ranks.begin(), survivors.ranks.end(), members_[rank])) continue;
-    missing.insert(rank);
-    if (acknowledged_.contains(rank)) continue;
-    const bool is_dead = peers_.health(rank) == Health::dead;
-    const std::string why = peers_.why(rank);
-    text += (text.empty() ? "" : "; ") + peers_.name_of(rank) +
-            (is_dead ? " is dead" : " took no part in the agreement") + (why.empty() ? "" : ": " + why);
-  }
-  acknowledged_ = missing;
-  if (!text.empty()) agreed.lost = Error(ErrorCode::peer_lost, text);
-  return agreed;
+  expect_own_process();
+  return regrouping_.agree(flag, at_most);
 }
 
 Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience,
                                         Options options) {
   expect_own_process();
   const Deadline deadline = Deadline::after(2 * patience + std::chrono::seconds(10));
-  SurvivorQuestion question;
-  question.candidates = members_;
+  SurvivorQuestion question = regrouping_.question_without(excluded);
   question.patience = patience;
   question.rule = options.survivors;
-  std::sort(question.candidates.begin(), question.candidates.end());
-  for (const uint32_t rank : excluded) {
-    if (rank >= members_.size()) {
-      throw Error(ErrorCode::invalid_input,
-                  "rank " + as_given(rank) + " cannot be excluded: there are only " + std::to_string(members_.size()));
-    }
-    question.excluded.push_back(members_[rank]);
-  }
   question.deadline = deadline.at();
   options.joins_by = deadline;
   const Error shrinks(ErrorCode::aborted,
@@ -401,29 +357,13 @@ Communicator Communicator::Impl::shrink(std::span<const uint32_t> excluded, std:
   end(shrinks);
   driver_->end_all([](bool) {});
   for (;;) {
-    question.epoch = mix(id_, 0x5312 + ++shrinks_);
-    const Survivors survivors = job_->agent().agree(question);
-    uint64_t id = question.epoch;
-    std::vector<uint32_t> members;
-    for (const uint32_t member : members_) {
-      if (!std::binary_search(survivors.ranks.begin(), survivors.ranks.end(), member)) continue;
-      members.push_back(member);
-      id = mix(id, member);
-    }
+    const Regrouping::Group group = regrouping_.next_group(question);
     try {
-      return {job_, id, members, options};
+      return {job_, group.id, group.members, options};
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::peer_lost || !has_lost_one_of_host(members)) throw;
+      if (error.code() != ErrorCode::peer_lost || !regrouping_.has_lost_one_of_host(group)) throw;
     }
   }
-}
-
-// Whether a member has died before all of this host had come together: then none of the others has (meet_on_host), and
-// all of them agree anew. Elsewhere nobody waits for the others before its first call.
-bool Communicator::Impl::has_lost_one_of_host(const std::vector<uint32_t>& members) const {
-  const Liveness& liveness = job_->agent().liveness();
-  return std::all_of(members.begin(), members.end(), [&](uint32_t member) { return job_->is_here(member); }) &&
-         std::any_of(members.begin(), members.end(), [&](uint32_t member) { return liveness.is_gone(member); });
 }
 
 }  // namespace banyan::run

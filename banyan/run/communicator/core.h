@@ -5,9 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "banyan/run/communicator/first_error.h"
 #include "banyan/run/communicator/patience.h"
 #include "banyan/run/communicator/peers.h"
+#include "banyan/run/communicator/regrouping.h"
 #include "banyan/run/communicator/statistics.h"
 #include "banyan/run/execute/executor.h"
 #include "banyan/run/record/dump_signal.h"
@@ -36,7 +35,6 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
 
   uint32_t rank() const { return rank_; }
   const std::vector<uint32_t>& members() const { return members_; }
-  const std::string& name() const { return options_.name; }
   const Options& options() const { return options_; }
   const std::shared_ptr<JoinedProcesses>& job() const { return job_; }
   bool is_on_one_host() const { return is_on_one_host_; }
@@ -56,8 +54,6 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   Statistics statistics() const;
   void revise(const PlanWish& wish);
   uint32_t generation() const;
-  std::chrono::milliseconds timeout() const { return options_.timeout; }
-  const SurvivorRule& survivors() const { return options_.survivors; }
   Agreed agree(int32_t flag, std::chrono::milliseconds at_most);
   Communicator shrink(std::span<const uint32_t> excluded, std::chrono::milliseconds patience, Options options);
 
@@ -66,7 +62,7 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   void begin(const Call& call) override { executor_->start(call, log_->begin(call)); }
   void end_oldest(OperationState state) override { log_->end_oldest(state); }
   MessageBook::Place begin_message(const Call& message) override { return log_->begin_message(message); }
-  void note_wait(MessageBook::Place message) override { log_->note_message_wait(message); }
+  void record_wait(MessageBook::Place message) override { log_->record_message_wait(message); }
   void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) override {
     log_->end_message(message, place, peer, state);
   }
@@ -82,16 +78,15 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   std::unique_ptr<Executor> make_executor(ExecutorFactory& factory);
   JobPlace place() const;
   std::string words_of_part(const Call& call) const;
-  void tell_of_failure(const Error& error);
-  void hear(const std::string& text);
-  void hear_of_failure(const std::string& reason);
+  void send_failure(const Error& error);
+  void receive(const std::string& text);
+  void receive_failure(const std::string& reason);
   void fail_without_agent(const Error& error) noexcept;
-  void hear_error(const Error& error);
-  void look_for_fence();
+  void receive_error(const Error& error);
+  void check_fence();
   void end(const Error& error);
   void end_as_closed(bool has_calls) noexcept;
   bool break_with(const Error& error);
-  bool has_lost_one_of_host(const std::vector<uint32_t>& members) const;
   void expect_usable();
   void expect_own_process() const;
 
@@ -103,13 +98,11 @@ class Communicator::Impl : public Driver::Owner, public std::enable_shared_from_
   uint32_t rank_ = 0;
   bool is_on_one_host_ = false;
   std::atomic<int32_t> children_{0};
-  std::atomic<uint64_t> shrinks_{0}, agreements_{0};
-  std::mutex mutex_;                 // protects acknowledged_
-  std::set<uint32_t> acknowledged_;  // took no part in the last agreement
 
   FirstError first_error_;
   std::atomic<int> failure_{-1};  // the code of the error that was no wish of this rank; -1: none
   AgentPeers peers_;
+  Regrouping regrouping_;
   // In the order in which they need each other.
   Patience patience_;
   std::unique_ptr<CallLog> log_;

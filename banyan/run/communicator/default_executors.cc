@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +21,7 @@ std::vector<uint32_t> hosts_of(const JoinedProcesses& job, const std::vector<uin
   std::vector<uint32_t> host_of_rank;
   for (const uint32_t member : members) {
     const std::string& host = job.process(member).member.host_id;
-    const auto found = std::find(hosts.begin(), hosts.end(), host);
+    const auto found = std::ranges::find(hosts, host);
     host_of_rank.push_back(static_cast<uint32_t>(found - hosts.begin()));
     if (found == hosts.end()) hosts.push_back(host);
   }
@@ -42,8 +41,7 @@ void warn_of_ucx() {
 
 ExecutorFactory::Made DefaultExecutors::make(ExecutorSite site) {
   using Transports = Communicator::Transports;
-  const auto here =
-      std::count_if(site.members.begin(), site.members.end(), [&](uint32_t member) { return job_->is_here(member); });
+  const auto here = std::ranges::count_if(site.members, [&](uint32_t member) { return job_->is_here(member); });
   const bool all_here = here == std::ssize(site.members);
   switch (options_.transports) {
     case Transports::ucx:

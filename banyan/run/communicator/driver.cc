@@ -49,7 +49,7 @@ void Driver::waiting_for(uint32_t rank) {
     take_started();
     executor_.advance_messages(messages_done_);
     finish_messages();
-    note_waits();
+    record_waits();
   }
   owner_.waiting_for(rank);
 }
@@ -91,7 +91,7 @@ std::vector<std::shared_ptr<Operation>> Driver::start(std::span<const Call> call
   }
   if (progress_ == Progress::soon) {
     constexpr uint64_t kSmallBytes = 64 << 10;
-    const bool are_small = std::all_of(calls.begin(), calls.end(), [](const Call& call) {
+    const bool are_small = std::ranges::all_of(calls, [](const Call& call) {
       return call.send_counts.empty() && call.recv_counts.empty() && call.count * size_of(call.type) <= kSmallBytes;
     });
     if (are_small) begin_soon();
@@ -187,17 +187,17 @@ void Driver::rest(BackOff& back_off) {
   const bool is_awake = back_off.pause();
   owner_.waiting_for(executor_.waiting_for());
   if (is_awake) return;
-  note_waits();
+  record_waits();
   executor_.sleep([&] { return step(); });
   owner_.woke();
   back_off.slept();
 }
 
 // Of messages; calls say so themselves.
-void Driver::note_waits() {
+void Driver::record_waits() {
   messages_.for_each([&](const Operation& message) {
     if (message.is_wanted.load(std::memory_order_relaxed) || wants_all_.load(std::memory_order_relaxed))
-      owner_.note_wait(message.place);
+      owner_.record_wait(message.place);
   });
 }
 
@@ -336,7 +336,7 @@ bool Driver::poke(Operation& operation) {
       while (!operation.is_over() && step()) continue;
       if (operation.is_over()) return;
       owner_.waiting_for(executor_.waiting_for());
-      owner_.note_wait(operation.place);
+      owner_.record_wait(operation.place);
     });
     let_go();
   }
@@ -364,8 +364,8 @@ bool Driver::wait_for(Operation& operation, std::chrono::milliseconds at_most) {
 
 size_t Driver::wait_for_any(std::span<Operation* const> operations) {
   const auto first_over = [&] {
-    return std::find_if(operations.begin(), operations.end(),
-                        [](const Operation* operation) { return operation == nullptr || operation->is_over(); });
+    return std::ranges::find_if(
+        operations, [](const Operation* operation) { return operation == nullptr || operation->is_over(); });
   };
   if (first_over() == operations.end()) {
     for (Operation* const operation : operations) operation->is_wanted.store(true, std::memory_order_relaxed);
@@ -412,7 +412,7 @@ void Driver::wake() noexcept {
   if (progress_ != Progress::by_nobody) threads_.wake();
 }
 
-void Driver::attend() noexcept {
+void Driver::poll_reviser() noexcept {
   threads_.ask_for_attention();
   if (progress_ != Progress::by_nobody) threads_.wake();
 }

@@ -48,7 +48,7 @@ class Driver : private ProgressThreads::Work, private Watch {
     // A message between two ranks is under way. Returns the place by which the other two functions know it.
     virtual MessageBook::Place begin_message(const Call& message) = 0;
     // A thread waits for it in vain.
-    virtual void note_wait(MessageBook::Place message) = 0;
+    virtual void record_wait(MessageBook::Place message) = 0;
     // It is over. `peer`: where it went, or came from.
     virtual void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) = 0;
     // A new wait begins now.
@@ -91,7 +91,7 @@ class Driver : private ProgressThreads::Work, private Watch {
   // Something has changed that the driver should look at, or a progress thread where nobody drives.
   void wake() noexcept;
   // The executor has heard something from another rank, while this one may be in no call.
-  void attend() noexcept;
+  void poll_reviser() noexcept;
 
   bool is_busy() const { return lock_.is_taken() || pending_.load(std::memory_order_acquire) > 0; }
   // True if an operation has ended with an error.
@@ -137,7 +137,7 @@ class Driver : private ProgressThreads::Work, private Watch {
   void take_started();
   void finish_messages();
   void rest(BackOff& back_off);
-  void note_waits();
+  void record_waits();
   void call_back();
   void complete(std::shared_ptr<Operation> operation) noexcept;
   void end_under_way(OperationState state) noexcept;

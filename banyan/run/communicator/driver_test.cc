@@ -124,7 +124,7 @@ class FakeOwner : public Driver::Owner, public std::enable_shared_from_this<Fake
   MessageBook::Place begin_message(const Call& message) override {
     return messages.begin({.is_send = message.kind == OperationKind::send, .peer = message.other});
   }
-  void note_wait(MessageBook::Place place) override { messages.note_wait(place, ++waits); }
+  void record_wait(MessageBook::Place place) override { messages.record_wait(place, ++waits); }
   void end_message(const Call& message, MessageBook::Place place, uint32_t peer, OperationState state) override {
     messages.end(place, message.kind == OperationKind::send, peer, state);
   }
@@ -262,7 +262,7 @@ TEST_P(DriverThreads, LetACallbackStartCallsAndWaitForThem) {
 
 TEST_P(DriverThreads, AttendToWhatTheExecutorHasHeard) {
   World world(GetParam());
-  world.driver().attend();
+  world.driver().poll_reviser();
   for (int i = 0; world.executor().attended == 0 && i < 2000; ++i) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(world.executor().attended, 1);
 }

@@ -5,8 +5,6 @@
 #include <charconv>
 #include <cstring>
 #include <functional>
-#include <map>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -80,8 +78,7 @@ class Wait {
       if (dead) throw gone(*dead, "is dead");
     };
     expect_nobody_dead();
-    const auto left =
-        std::find_if(ranks_.begin(), ranks_.end(), [&](uint32_t rank) { return liveness.state(rank) == Health::left; });
+    const auto left = std::ranges::find_if(ranks_, [&](uint32_t rank) { return liveness.state(rank) == Health::left; });
     if (left == ranks_.end()) return;
     for (const Clock::time_point end = Clock::now() + kNewsTime; Clock::now() < end; expect_nobody_dead()) {
       std::this_thread::sleep_for(kMost);
@@ -98,7 +95,7 @@ class Wait {
   // Global ranks, unlike those that the members will have in the group.
   std::string purpose() const {
     std::vector<uint32_t> sorted = ranks_;
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     return sorted.size() == job_.size() ? "the group of all ranks" : "the group of global " + list_ranks(sorted);
   }
 
@@ -157,9 +154,8 @@ Seals seals_for(Encryption encryption, const Secret& secret, const std::vector<E
     return {.sealing = encryption == Encryption::encrypted ? Sealing::encrypted : Sealing::authenticated,
             .is_asked_for = true};
   }
-  const bool is_between_hosts = std::any_of(cards.begin(), cards.end(), [&](const EndpointRecord& card) {
-    return card.member.host_id != cards.front().member.host_id;
-  });
+  const bool is_between_hosts = std::ranges::any_of(
+      cards, [&](const EndpointRecord& card) { return card.member.host_id != cards.front().member.host_id; });
   const bool is_wanted = encryption == Encryption::automatic && is_between_hosts && !secret.is_empty();
   return {.sealing = is_wanted ? std::optional(Sealing::authenticated) : std::nullopt};
 }
@@ -174,7 +170,7 @@ EndpointRecord record_of_endpoint(RegionPool& pool, const JoinedProcesses::Invit
   card.extras[kSecretMark] = mark_of(secret);
   card.extras[kEncryption] = name_of(invitation.encryption);
   card.extras[kMemoryScope] = own_memory_scope();
-  if (!secret.is_empty()) tell_of_own_host(card);  // else all are on one host
+  if (!secret.is_empty()) add_own_host(card);  // else all are on one host
   return card;
 }
 
@@ -189,7 +185,7 @@ void expect_one(const std::vector<EndpointRecord>& cards, const char* extra,
   }
   if (parties.size() < 2) return;
   // The most; of as many, those with the lowest rank.
-  const auto usual = std::max_element(parties.begin(), parties.end(), [](const auto& a, const auto& b) {
+  const auto usual = std::ranges::max_element(parties, [](const auto& a, const auto& b) {
     return std::pair(a.second.size(), b.second) < std::pair(b.second.size(), a.second);
   });
   std::vector<uint32_t> odd;
@@ -199,7 +195,7 @@ void expect_one(const std::vector<EndpointRecord>& cards, const char* extra,
     odd.insert(odd.end(), ranks.begin(), ranks.end());
     of_odd += (of_odd.empty() ? "" : " or ") + said;
   }
-  std::sort(odd.begin(), odd.end());
+  std::ranges::sort(odd);
   const std::string first = odd.size() == 1 ? "" : "the first is ";
   throw Error(ErrorCode::mismatch, list_ranks(odd) + " (" + first + cards[odd.front()].described() + ")" +
                                        agree(odd, " have ", " has ") +
@@ -245,7 +241,7 @@ Error cannot_join(uint32_t rank, const Error& trouble) {
 }
 
 // The meeting of a process that cannot join ends with an error: the one that all were told, or why they were not.
-void note_how_it_was_told(const Error& error) {
+void log_end_of_meeting(const Error& error) {
   BANYAN_LOG(info) << "the meeting of the ranks ended with this: " << error.what();
 }
 
@@ -262,15 +258,14 @@ std::optional<Error> trouble_before(const JoinedProcesses::Invitation& invitatio
 }
 
 // By the lowest rank of each host.
-void tell_of_closed_memory(const JoinedProcesses& job) {
+void warn_of_closed_memory(const JoinedProcesses& job) {
   std::vector<uint32_t> here;
   for (uint32_t rank = 0; rank < job.size(); ++rank) {
     if (job.is_here(rank)) here.push_back(rank);
   }
   if (here.front() != job.rank() || job.share_memory(here)) return;
   const std::string& own = job.process(job.rank()).memory_scope;
-  const auto other =
-      std::find_if(here.begin(), here.end(), [&](uint32_t rank) { return job.process(rank).memory_scope != own; });
+  const auto other = std::ranges::find_if(here, [&](uint32_t rank) { return job.process(rank).memory_scope != own; });
   const auto space = [](const std::string& scope) { return scope.substr(0, scope.find(' ')); };
   const bool is_namespace = space(job.process(*other).memory_scope) != space(own);
   BANYAN_LOG(warning) << list_ranks(here) << " are on one host and may not open each other's memory, since ranks "
@@ -300,7 +295,7 @@ std::shared_ptr<JoinedProcesses> from_cards(RegionPool& pool, std::vector<Endpoi
   }
   auto agent = std::make_unique<Agent>(std::move(listener), secret, std::move(world), Agent::Options(), deadline);
   auto joined = std::make_shared<JoinedProcesses>(pool, std::move(processes), std::move(agent), seals);
-  tell_of_closed_memory(*joined);
+  warn_of_closed_memory(*joined);
   return joined;
 }
 
@@ -326,7 +321,7 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, const I
                       rendezvous.secret(), deadline);
   } catch (const Error& error) {
     if (!trouble) throw;
-    note_how_it_was_told(error);
+    log_end_of_meeting(error);
     throw cannot_join(invitation.rank, *trouble);
   }
 }
@@ -338,7 +333,7 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& 
     try {
       meet(store, own_name(invitation), invitation.size, deadline.within(kTimeToDecline), invitation.name, trouble);
     } catch (const Error& error) {
-      note_how_it_was_told(error);
+      log_end_of_meeting(error);
     }
     throw cannot_join(invitation.rank, *trouble);
   }
@@ -354,7 +349,7 @@ std::shared_ptr<JoinedProcesses> JoinedProcesses::join(RegionPool& pool, Store& 
 }
 
 bool JoinedProcesses::share_memory(const std::vector<uint32_t>& ranks) const {
-  return std::all_of(ranks.begin(), ranks.end(), [&](uint32_t rank) {
+  return std::ranges::all_of(ranks, [&](uint32_t rank) {
     return !is_here(rank) || process(rank).memory_scope == process(ranks.front()).memory_scope;
   });
 }
@@ -396,7 +391,7 @@ std::shared_ptr<const SharedMemory> JoinedProcesses::directory_of(uint32_t rank)
 std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std::vector<uint32_t>& ranks,
                                                          const Deadline& deadline) const {
   Wait wait(*this, ranks, deadline);
-  const auto own = static_cast<uint32_t>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+  const auto own = static_cast<uint32_t>(std::ranges::find(ranks, rank()) - ranks.begin());
   CHECK(own < ranks.size()) << "process " << rank() << " is not in the group";
   Exchange::Options options{.rank = own, .own_regions = &pool_};
   options.peers.resize(ranks.size());
@@ -427,7 +422,7 @@ std::unique_ptr<HostGroup> JoinedProcesses::meet_on_host(uint64_t key, const std
     for (uint32_t i = 0; i < ranks.size() && segment.here() < ranks.size(); ++i) {
       if (!segment.is_here(i)) missing.push_back(ranks[i]);
     }
-    std::sort(missing.begin(), missing.end());
+    std::ranges::sort(missing);
     return missing;
   });
   announcement.reset();

@@ -4,7 +4,6 @@
 // Any thread.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>

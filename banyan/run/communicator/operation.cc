@@ -1,7 +1,5 @@
 #include "banyan/run/communicator/operation.h"
 
-#include <utility>
-
 #include "banyan/base/check.h"
 
 namespace banyan::run {

@@ -10,7 +10,7 @@ namespace banyan::run {
 std::optional<uint32_t> AgentPeers::first_dead() const {
   const std::optional<uint32_t> dead = liveness().first_dead(members_);
   if (!dead) return std::nullopt;
-  return static_cast<uint32_t>(std::find(members_.begin(), members_.end(), *dead) - members_.begin());
+  return static_cast<uint32_t>(std::ranges::find(members_, *dead) - members_.begin());
 }
 
 std::string AgentPeers::legend() const {
@@ -25,8 +25,6 @@ std::vector<PeerReport> AgentPeers::ask(std::chrono::milliseconds at_most) {
   return by_rank;
 }
 
-std::shared_ptr<void> AgentPeers::watch_for_silence() {
-  return std::make_shared<Agent::Expectation>(job_->agent().expect());
-}
+std::shared_ptr<void> AgentPeers::watch_for_silence() { return job_->agent().expect(); }
 
 }  // namespace banyan::run

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/run/record/call_counters.h"
@@ -68,15 +67,8 @@ class StatisticsBoard {
 
   // Membership of a living communicator. Its end reads the communicator once more; not in a forked process, which has
   // no part in it.
-  class [[nodiscard]] Entry {
-   public:
-    Entry() = default;
-    explicit Entry(std::shared_ptr<void> held) : held_(std::move(held)) {}
-
-   private:
-    std::shared_ptr<void> held_;
-  };
-  Entry enter(const std::string& name, const JobPlace& place, std::function<Statistics()> read);
+  using Entry = std::shared_ptr<void>;
+  [[nodiscard]] Entry enter(const std::string& name, const JobPlace& place, std::function<Statistics()> read);
 
   // Statistics by the name of the communicators.
   std::map<std::string, Statistics> read() const;

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <cstring>
 #include <utility>
 
 #include "banyan/run/join/socket_address.h"
@@ -32,16 +31,11 @@ Acceptor::Acceptor(Reactor& reactor, Listener listener, Secret secret, std::stri
 Acceptor::~Acceptor() { close(); }
 
 void Acceptor::close() noexcept {
-  for (std::optional<Reactor::Timer>* const timer : {&pause_, &quiet_}) {
-    if (*timer) reactor_.cancel(**timer);
-    timer->reset();
-  }
+  pause_.cancel();
+  quiet_.cancel();
   reactor_.forget(listener_.fd());
   const Listener closed = std::move(listener_);
-  for (Stranger& stranger : strangers_) {
-    reactor_.cancel(stranger.timer);
-    reactor_.forget(stranger.handshake.fd());
-  }
+  for (Stranger& stranger : strangers_) reactor_.forget(stranger.handshake.fd());
   strangers_.clear();
 }
 
@@ -51,7 +45,6 @@ Acceptor::Refusals Acceptor::refusals() const {
 }
 
 void Acceptor::listen() {
-  pause_.reset();
   reactor_.watch(listener_.fd(), EPOLLIN, [this](uint32_t) { answer(); });
 }
 
@@ -69,7 +62,7 @@ void Acceptor::answer() {
     }
     // The call stays in the queue, and would wake us again at once.
     reactor_.forget(listener_.fd());
-    pause_ = reactor_.after(std::chrono::milliseconds(100), [this] { listen(); });
+    pause_.set_after(reactor_, std::chrono::milliseconds(100), [this] { listen(); });
     return;
   }
   if (strangers_.size() >= options_.stranger_limit) {
@@ -79,8 +72,9 @@ void Acceptor::answer() {
     send_at_once(socket);
     const int fd = socket.get();
     Handshake handshake = Handshake::callee(std::move(socket), secret_, name_);
-    const auto stranger = strangers_.insert(strangers_.end(), Stranger{std::move(handshake), {}});
-    stranger->timer = reactor_.after(options_.stranger_time, [this, stranger] {
+    strangers_.emplace_back(std::move(handshake));
+    const auto stranger = std::prev(strangers_.end());
+    stranger->timer.set_after(reactor_, options_.stranger_time, [this, stranger] {
       dismiss(stranger, "a caller was hung up on, as it did not say who it is");
     });
     reactor_.watch(fd, EPOLLIN, [this, stranger](uint32_t) { serve(stranger); });
@@ -105,24 +99,16 @@ void Acceptor::serve(Strangers::iterator stranger) {
 // True when the caller has proved itself.
 bool Acceptor::advance(Strangers::iterator stranger) {
   Handshake& handshake = stranger->handshake;
-  switch (handshake.advance()) {
-    case Handshake::State::wants_read:
-      reactor_.change(handshake.fd(), EPOLLIN);
-      return false;
-    case Handshake::State::wants_write:
-      reactor_.change(handshake.fd(), EPOLLOUT);
-      return false;
-    case Handshake::State::refused:
-      throw Error(ErrorCode::invalid_input, handshake.refusal());
-    case Handshake::State::done:
-      return true;
-  }
+  const Handshake::State state = handshake.advance();
+  if (state == Handshake::State::refused) throw Error(ErrorCode::invalid_input, handshake.refusal());
+  if (state == Handshake::State::done) return true;
+  reactor_.change(handshake.fd(), state == Handshake::State::wants_read ? EPOLLIN : EPOLLOUT);
   return false;
 }
 
 void Acceptor::let_in(Strangers::iterator stranger) {
   reactor_.forget(stranger->handshake.fd());
-  reactor_.cancel(stranger->timer);
+  stranger->timer.cancel();
   Strangers proved;
   proved.splice(proved.begin(), strangers_, stranger);
   const Greeting greeting = proved.front().handshake.greeting();
@@ -139,31 +125,29 @@ void Acceptor::let_in(Strangers::iterator stranger) {
 void Acceptor::dismiss(Strangers::iterator stranger, const std::string& why) noexcept {
   refuse(why);  // before it is hung up on, and before what may be its own text goes with it
   try {
-    if (stranger->handshake.is_final()) note_not_proved(why);
+    if (stranger->handshake.is_final()) record_not_proved(why);
   } catch (...) {  // memory is short: it is counted by refuse(), and not told of
   }
-  reactor_.cancel(stranger->timer);
   reactor_.forget(stranger->handshake.fd());
   strangers_.erase(stranger);
 }
 
 // One may come thousands of times a second, and the first of them is to be heard of at once.
-void Acceptor::note_not_proved(const std::string& why) {
+void Acceptor::record_not_proved(const std::string& why) {
   ++not_proved;
   if (options_.not_proved) options_.not_proved();
-  ++untold_;
-  last_untold_ = why;
-  if (!quiet_) tell_of_callers();
+  ++unreported_;
+  last_unreported_ = why;
+  if (!quiet_.is_set()) report_callers();
 }
 
-void Acceptor::tell_of_callers() {
-  quiet_.reset();
-  if (untold_ == 0) return;
-  const std::string words = std::to_string(untold_) + (untold_ == 1 ? " caller has" : " callers have") +
-                            " not proved to be of this job or service" + (untold_ == 1 ? ": " : "; the last one: ") +
-                            last_untold_;
-  untold_ = 0;
-  quiet_ = reactor_.after(kQuiet, [this] { tell_of_callers(); });
+void Acceptor::report_callers() {
+  if (unreported_ == 0) return;
+  const std::string words = std::to_string(unreported_) + (unreported_ == 1 ? " caller has" : " callers have") +
+                            " not proved to be of this job or service" +
+                            (unreported_ == 1 ? ": " : "; the last one: ") + last_unreported_;
+  unreported_ = 0;
+  quiet_.set_after(reactor_, kQuiet, [this] { report_callers(); });
   if (options_.tell) {
     options_.tell(words);
   } else {

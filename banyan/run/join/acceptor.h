@@ -13,6 +13,7 @@
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/secret.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/reactor.h"
 
 namespace banyan::run {
@@ -59,7 +60,7 @@ class Acceptor {
  private:
   struct Stranger {
     Handshake handshake;
-    Reactor::Timer timer;
+    Alarm timer{};
   };
   using Strangers = std::list<Stranger>;
 
@@ -70,8 +71,8 @@ class Acceptor {
   void let_in(Strangers::iterator stranger);
   void dismiss(Strangers::iterator stranger, const std::string& why) noexcept;
   void refuse(const std::string& why) noexcept;
-  void note_not_proved(const std::string& why);
-  void tell_of_callers();
+  void record_not_proved(const std::string& why);
+  void report_callers();
 
   static constexpr size_t kRemembered = 16;
   Reactor& reactor_;
@@ -81,9 +82,9 @@ class Acceptor {
   Options options_;
   Admit admit_;
   Strangers strangers_;  // the oldest first
-  std::optional<Reactor::Timer> pause_, quiet_;
-  uint64_t untold_ = 0;  // callers that did not prove themselves, and why the last one did not
-  std::string last_untold_;
+  Alarm pause_, quiet_;
+  uint64_t unreported_ = 0;  // callers that did not prove themselves, and why the last one did not
+  std::string last_unreported_;
   mutable std::mutex mutex_;  // protects refusals_
   Refusals refusals_;
 };

@@ -115,7 +115,7 @@ std::string own_memory_scope() {
       if (line.starts_with(name)) identity += " " + std::string(line.substr(std::strlen(name)));
     }
   }
-  std::replace(identity.begin(), identity.end(), '\t', ' ');
+  std::ranges::replace(identity, '\t', ' ');
   // Nobody without that capability may look into a process that has more rights than its user (setuid, for one).
   if (prctl(PR_GET_DUMPABLE) != 1) identity += " process " + std::to_string(getpid());
   return scope + identity;

@@ -80,6 +80,7 @@ class Reader {
     invitation.rank = static_cast<uint32_t>(number(rank_name, kMost));
     invitation.size = static_cast<uint32_t>(number(size_name, kMost));
     invitation.source = std::move(source);
+    invitation.url = text_or("BANYAN_RENDEZVOUS", "");
     if (invitation.rank >= invitation.size) {
       refuse(std::string(rank_name) + "=" + std::to_string(invitation.rank) + " but " + size_name + "=" +
              std::to_string(invitation.size));
@@ -93,10 +94,7 @@ class Reader {
     if (is_torchrun) {  // which starts all anew when one has failed
       invitation.job = text("TORCHELASTIC_RUN_ID") + "/" + text_or("TORCHELASTIC_RESTART_COUNT", "0");
     }
-    if (has("BANYAN_RENDEZVOUS")) {
-      invitation.url = text("BANYAN_RENDEZVOUS");
-      return invitation;
-    }
+    if (!invitation.url.empty()) return invitation;
     for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
       if (!text_or_empty(name).empty()) continue;
       refuse(std::string(name) +
@@ -112,13 +110,11 @@ class Reader {
   Invitation open_mpi() const {
     Invitation invitation = with_ranks("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI");
     invitation.job = text_or("PMIX_NAMESPACE", "");
-    if (has("BANYAN_RENDEZVOUS")) {
-      invitation.url = text("BANYAN_RENDEZVOUS");
-    } else if (number("OMPI_COMM_WORLD_LOCAL_SIZE", invitation.size) < invitation.size) {
+    if (!invitation.url.empty()) return invitation;
+    if (number("OMPI_COMM_WORLD_LOCAL_SIZE", invitation.size) < invitation.size) {
       refuse_many_hosts("Open MPI", "mpirun -x BANYAN_RENDEZVOUS=... -x BANYAN_SECRET_FILE=...");
-    } else {
-      invitation.url = "file://" + text("PMIX_SERVER_TMPDIR") + "/banyan";
     }
+    invitation.url = "file://" + text("PMIX_SERVER_TMPDIR") + "/banyan";
     return invitation;
   }
 
@@ -127,10 +123,7 @@ class Reader {
         with_ranks("SLURM_PROCID", has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", "Slurm");
     const std::string job = text("SLURM_JOB_ID"), step = text("SLURM_STEP_ID");
     invitation.job = job + "." + step;
-    if (has("BANYAN_RENDEZVOUS")) {
-      invitation.url = text("BANYAN_RENDEZVOUS");
-      return invitation;
-    }
+    if (!invitation.url.empty()) return invitation;
     const char* list = has("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
     std::string host;
     try {
@@ -148,10 +141,7 @@ class Reader {
 
   Invitation pmi() const {
     Invitation invitation = with_ranks("PMI_RANK", "PMI_SIZE", "PMI");
-    if (has("BANYAN_RENDEZVOUS")) {
-      invitation.url = text("BANYAN_RENDEZVOUS");
-      return invitation;
-    }
+    if (!invitation.url.empty()) return invitation;
     if (number("MPI_LOCALNRANKS", invitation.size) < invitation.size) {
       refuse_many_hosts("PMI", "mpiexec -genv BANYAN_RENDEZVOUS ... -genv BANYAN_SECRET_FILE ...");
     }

@@ -6,17 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <exception>
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/run/join/meeting_folder.h"
 #include "banyan/run/join/reminder.h"
 #include "banyan/run/join/wire.h"
@@ -183,7 +179,7 @@ std::unique_ptr<FileStore> FileStore::visit(const std::string& folder, const Dea
   Pauses pauses(deadline);
   Reminder reminder(deadline);
   do {
-    if (reminder.is_due()) reminder.tell("rank 0 at file://" + folder);
+    if (reminder.is_due()) reminder.log("rank 0 at file://" + folder);
     FileDescriptor opened = open_meeting_folder(folder, "a rank");
     if (!opened.is_open()) continue;
     const std::optional<std::string> name = read_if_there(opened, kCurrent);

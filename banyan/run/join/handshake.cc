@@ -144,7 +144,7 @@ class Handshake::Impl {
   bool peer_is_here() const;
   bool has_hung_up() const;
   void refuse_garbage() { refuse(peer() + " sent something else than a greeting of banyan"); }
-  void refuse_as_told(char sign);
+  void refuse_by_sign(char sign);
   // Without a secret: false when the peer is declined, as it is of another machine or user.
   bool is_peer_trusted();
   bool is_for_this(const Greeting& call) const {
@@ -170,10 +170,10 @@ class Handshake::Impl {
   std::string own_name_;  // of a callee
   Greeting greeting_;
   std::optional<TlsSession> tls_;
-  int records_ = 0;   // of TLS, that have come
-  std::string told_;  // by TLS, of the payload and its size
-  std::string out_;   // not sent yet
-  std::string in_;    // of what the next step wants
+  int records_ = 0;      // of TLS, that have come
+  std::string payload_;  // by TLS, with its size in front
+  std::string out_;      // not sent yet
+  std::string in_;       // of what the next step wants
   size_t wanted_ = 0;
   Step step_ = nullptr;  // none: done when all is sent
   State state_ = State::wants_write;
@@ -301,7 +301,7 @@ void Handshake::Impl::read_mode() {
 }
 
 void Handshake::Impl::read_answer() {
-  if (in_[0] != kYes) return refuse_as_told(in_[0]);
+  if (in_[0] != kYes) return refuse_by_sign(in_[0]);
   if (!secret_.is_empty()) return expect(TlsSession::kHeadSize, &Impl::read_record_head);
   if (!is_peer_trusted()) return;
   out_ += kYes;
@@ -310,7 +310,7 @@ void Handshake::Impl::read_answer() {
 }
 
 // What the peer's sign means: why it hangs up.
-void Handshake::Impl::refuse_as_told(char sign) {
+void Handshake::Impl::refuse_by_sign(char sign) {
   switch (sign) {
     case kWantsSecret:
       return refuse(peer() + " wants a secret, and this process has none" + kMend);
@@ -372,12 +372,13 @@ void Handshake::Impl::look_at_tls() {
     out_ += tls_->said();
     return;
   }
-  told_ += tls_->heard();
-  if (told_.size() < kSizeBytes || told_.size() - kSizeBytes < size_in(told_)) {
+  payload_ += tls_->heard();
+  if (payload_.size() < kSizeBytes || payload_.size() - kSizeBytes < size_in(payload_)) {
     return expect(TlsSession::kHeadSize, &Impl::read_record_head);
   }
-  if (told_.size() - kSizeBytes > size_in(told_) || size_in(told_) > Greeting::kMaxPayload) return refuse_garbage();
-  greeting_.payload = told_.substr(kSizeBytes);
+  if (payload_.size() - kSizeBytes > size_in(payload_) || size_in(payload_) > Greeting::kMaxPayload)
+    return refuse_garbage();
+  greeting_.payload = payload_.substr(kSizeBytes);
 }
 
 // ---- Without one ----
@@ -401,7 +402,7 @@ bool Handshake::Impl::is_peer_trusted() {
 }
 
 void Handshake::Impl::read_plain_answer() {
-  if (in_[0] != kYes) return refuse_as_told(in_[0]);
+  if (in_[0] != kYes) return refuse_by_sign(in_[0]);
   expect(kSizeBytes, &Impl::read_plain_size);
 }
 

@@ -47,6 +47,7 @@ class Handshake {
  public:
   static constexpr unsigned kVersion = 3;
   enum class State : uint8_t { wants_read, wants_write, done, refused };
+  static bool is_waiting(State state) { return state == State::wants_read || state == State::wants_write; }
 
   // The socket is connected (or connecting), and non-blocking.
   static Handshake caller(FileDescriptor socket, const Secret& secret, const Greeting& greeting);

@@ -2,7 +2,6 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <string>
 
 #include "banyan/base/check.h"
 #include "banyan/run/join/handshake.h"

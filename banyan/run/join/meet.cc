@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "banyan/base/check.h"
@@ -178,7 +177,7 @@ void Meeting::remind(Reminder& reminder) {
     if (is_here && rank < own_.rank) return reminder.skip();
   }
   if (absent.empty()) return reminder.skip();
-  reminder.tell(list_ranks(absent) + " (of " + std::to_string(size_) + ") at " + store_.place());
+  reminder.log(list_ranks(absent) + " (of " + std::to_string(size_) + ") at " + store_.place());
 }
 
 // What there is to say about those who are here. Absent ones make it an error.

@@ -47,7 +47,7 @@ std::string text_of(const sockaddr* address) {
 bool is_v6(const std::string& address) { return address.find(':') != std::string::npos; }
 
 void add_once(std::vector<std::string>& list, const std::string& text) {
-  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
+  if (!text.empty() && std::ranges::find(list, text) == list.end()) list.push_back(text);
 }
 
 template <typename Visit>
@@ -135,7 +135,7 @@ std::vector<std::string> addresses_of_interface(const std::string& name) {
 }
 
 std::string any_address_like(const std::vector<std::string>& addresses) {
-  return std::any_of(addresses.begin(), addresses.end(), is_v6) ? "::" : "0.0.0.0";
+  return std::ranges::any_of(addresses, is_v6) ? "::" : "0.0.0.0";
 }
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
@@ -152,7 +152,7 @@ bool is_own_address(const std::string& address) {
   const std::vector<std::string> own = interface_addresses();
   const bool has_zone = !zone_of(address).empty();  // which may be a number
   const std::string wanted = has_zone ? addresses_of(address).front() : address;
-  return std::find(own.begin(), own.end(), wanted) != own.end();
+  return std::ranges::find(own, wanted) != own.end();
 }
 
 std::string local_address_of(const FileDescriptor& socket) {

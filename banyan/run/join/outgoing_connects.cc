@@ -32,10 +32,7 @@ std::string text_of(const std::string& address, uint16_t port) {
 }  // namespace
 
 OutgoingConnects::~OutgoingConnects() {
-  for (auto& [number, call] : attempts_) {
-    drop_socket(call);
-    reactor_.cancel(call.timer);
-  }
+  for (auto& [number, call] : attempts_) drop_socket(call);
 }
 
 uint64_t OutgoingConnects::connect(ConnectTarget target, Greeting greeting, Done done) {
@@ -46,7 +43,7 @@ uint64_t OutgoingConnects::connect(ConnectTarget target, Greeting greeting, Done
   call.greeting.from = name_;
   call.greeting.to = call.target.name;
   call.done = std::move(done);
-  call.timer = reactor_.after({}, [this, number] { try_next(number); });
+  call.timer.set_after(reactor_, {}, [this, number] { try_next(number); });
   return number;
 }
 
@@ -54,7 +51,6 @@ void OutgoingConnects::cancel(uint64_t number) {
   const auto found = attempts_.find(number);
   if (found == attempts_.end()) return;
   drop_socket(found->second);
-  reactor_.cancel(found->second.timer);
   attempts_.erase(found);
 }
 
@@ -62,9 +58,7 @@ void OutgoingConnects::try_next(uint64_t number) {
   Attempt& call = attempts_.at(number);
   if (call.next == call.target.addresses.size()) {
     if (call.failure.empty()) call.failure = "it has told no address";
-    finish(number, {.socket = {},
-                    .keys = {},
-                    .failure = call.failure,
+    finish(number, {.failure = call.failure,
                     .nobody_listens = call.next > 0 && call.refused == call.target.addresses.size(),
                     .somebody_listens = call.was_taken,
                     .is_short = call.is_short});
@@ -95,7 +89,7 @@ void OutgoingConnects::try_next(uint64_t number) {
 }
 
 void OutgoingConnects::give_time(uint64_t number, std::chrono::milliseconds time) {
-  attempts_.at(number).timer = reactor_.after(time, [this, number] {
+  attempts_.at(number).timer.set_after(reactor_, time, [this, number] {
     Attempt& late = attempts_.at(number);
     late.was_taken = late.was_taken || late.handshake != nullptr;
     attempt_failed(number, "it does not answer");
@@ -117,7 +111,6 @@ void OutgoingConnects::connected(uint64_t number) {
   try {
     send_at_once(call.connecting);
     reactor_.forget(fd);
-    reactor_.cancel(call.timer);
     give_time(number, time_each_);
     call.handshake = std::make_unique<Handshake>(Handshake::caller(std::move(call.connecting), secret_, call.greeting));
     reactor_.watch(fd, EPOLLIN, [this, number](uint32_t) { advance(number); });
@@ -130,28 +123,14 @@ void OutgoingConnects::connected(uint64_t number) {
 void OutgoingConnects::advance(uint64_t number) {
   Attempt& call = attempts_.at(number);
   Handshake& handshake = *call.handshake;
-  switch (handshake.advance()) {
-    case Handshake::State::wants_read:
-      reactor_.change(handshake.fd(), EPOLLIN);
-      return;
-    case Handshake::State::wants_write:
-      reactor_.change(handshake.fd(), EPOLLOUT);
-      return;
-    case Handshake::State::refused:
-      give_up_address(number, handshake.refusal());  // which names the address
-      return;
-    case Handshake::State::done: {
-      reactor_.forget(handshake.fd());
-      Admitted made = handshake.take();
-      finish(number, {.socket = std::move(made.socket),
-                      .keys = std::move(made.keys),
-                      .failure = {},
-                      .nobody_listens = false,
-                      .somebody_listens = false,
-                      .is_short = false});
-      return;
-    }
+  const Handshake::State state = handshake.advance();
+  if (Handshake::is_waiting(state)) {
+    return reactor_.change(handshake.fd(), state == Handshake::State::wants_read ? EPOLLIN : EPOLLOUT);
   }
+  if (state == Handshake::State::refused) return give_up_address(number, handshake.refusal());  // it names the address
+  reactor_.forget(handshake.fd());
+  Admitted made = handshake.take();
+  finish(number, {.socket = std::move(made.socket), .keys = std::move(made.keys)});
 }
 
 void OutgoingConnects::attempt_failed(uint64_t number, const std::string& why) {
@@ -162,9 +141,8 @@ void OutgoingConnects::attempt_failed(uint64_t number, const std::string& why) {
 void OutgoingConnects::give_up_address(uint64_t number, std::string failure) {
   Attempt& call = attempts_.at(number);
   drop_socket(call);
-  reactor_.cancel(call.timer);
   call.failure = std::move(failure);
-  call.timer = reactor_.after({}, [this, number] { try_next(number); });
+  call.timer.set_after(reactor_, {}, [this, number] { try_next(number); });
 }
 
 void OutgoingConnects::drop_socket(Attempt& call) {
@@ -180,7 +158,7 @@ void OutgoingConnects::drop_socket(Attempt& call) {
 
 void OutgoingConnects::finish(uint64_t number, Outcome outcome) {
   auto node = attempts_.extract(number);
-  reactor_.cancel(node.mapped().timer);
+  node.mapped().timer.cancel();
   node.mapped().done(std::move(outcome));
 }
 

@@ -12,6 +12,7 @@
 
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/secret.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/reactor.h"
 
 namespace banyan::run {
@@ -19,17 +20,17 @@ namespace banyan::run {
 struct ConnectTarget {
   std::vector<std::string> addresses;  // tried one after the other
   uint16_t port = 0;
-  std::string local_address;  // empty: the kernel chooses
-  std::string name;           // that the process there is called by (handshake.h); it takes no calls to others
+  std::string local_address{};  // empty: the kernel chooses
+  std::string name;             // that the process there is called by (handshake.h); it takes no calls to others
 };
 
 // On the reactor's thread.
 class OutgoingConnects {
  public:
   struct Outcome {
-    FileDescriptor socket;  // connected, greeted, not watched; closed when the call has failed
+    FileDescriptor socket{};  // connected, greeted, not watched; closed when the call has failed
     SessionKeys keys = {};
-    std::string failure;          // then why
+    std::string failure{};        // then why
     bool nobody_listens = false;  // every address answered that the port is closed
     // A host has taken the call, and nothing came from the process until the time was over.
     bool somebody_listens = false;
@@ -65,7 +66,7 @@ class OutgoingConnects {
     std::string failure;
     FileDescriptor connecting;
     std::unique_ptr<Handshake> handshake;
-    Reactor::Timer timer;
+    Alarm timer;
   };
   void try_next(uint64_t number);
   void give_time(uint64_t number, std::chrono::milliseconds time);

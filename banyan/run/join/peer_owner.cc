@@ -13,7 +13,6 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
-#include <utility>
 
 #include "banyan/run/join/socket_address.h"
 #include "banyan/run/system/file_descriptor.h"

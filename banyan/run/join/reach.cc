@@ -62,8 +62,8 @@ class Claims {
 };
 
 void drop_shared_addresses(std::vector<EndpointRecord>& cards) {
-  const std::vector<EndpointRecord> told = cards;
-  const Claims claims(told);
+  const std::vector<EndpointRecord> original = cards;
+  const Claims claims(original);
   for (EndpointRecord& card : cards) {
     std::vector<std::string>& addresses = card.member.addresses;
     if (addresses.empty()) continue;
@@ -92,19 +92,19 @@ void expect_loopbacks(const std::vector<EndpointRecord>& cards) {
 // The interface of the link on which this process is called; empty where it is called by other addresses.
 std::string own_zone(const EndpointRecord& card) {
   const auto& addresses = card.member.addresses;
-  const auto found = std::find_if(addresses.begin(), addresses.end(), is_link_local);
+  const auto found = std::ranges::find_if(addresses, is_link_local);
   return found == addresses.end() ? "" : zone_of(*found);
 }
 
 }  // namespace
 
-void tell_of_own_host(EndpointRecord& own) {
+void add_own_host(EndpointRecord& own) {
   if (is_loopback_down()) own.extras[kLoopbackState] = "down";
   const std::vector<std::string>& addresses = own.member.addresses;
   std::string held;
   for (const std::string& address : outward_addresses()) {
-    const bool is_told = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
-    if (!is_told && !is_loopback(address)) held += (held.empty() ? "" : ",") + address;
+    const bool is_in_card = std::ranges::find(addresses, address) != addresses.end();
+    if (!is_in_card && !is_loopback(address)) held += (held.empty() ? "" : ",") + address;
   }
   if (!held.empty()) own.extras[kHeld] = held;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "banyan/run/join/endpoint_record.h"
@@ -11,7 +10,7 @@ namespace banyan::run {
 
 // Writes on the own card what the others must know besides its addresses: which ones this host has that are not among
 // them, since a call to one of these from here reaches this host; and that its loopback is down. Throws Error{io}.
-void tell_of_own_host(EndpointRecord& own);
+void add_own_host(EndpointRecord& own);
 
 // Leaves on each card the addresses that rank `own` may call:
 //

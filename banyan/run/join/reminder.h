@@ -25,7 +25,7 @@ class Reminder {
     return deadline_.within(std::max(left, std::chrono::milliseconds(0)));
   }
   // A warning in the log: "still waiting for rank 0 at tcp://node0:29501, 10 s of 300 s".
-  void tell(const std::string& whom);
+  void log(const std::string& whom);
   // Somebody else tells.
   void skip() { after_ *= 2; }
 

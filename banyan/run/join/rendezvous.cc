@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/run/join/file_store.h"
 #include "banyan/run/join/listener.h"
 #include "banyan/run/join/network.h"
@@ -110,7 +109,7 @@ TcpStore::Host host_at(const Place& place, const Secret& secret) {
   TcpStore::Host host{.place = place.url, .name = place.host, .port = place.port};
   if (!secret.is_empty()) return host;
   const std::vector<std::string> addresses = addresses_of(place.host);
-  if (std::none_of(addresses.begin(), addresses.end(), is_own_address)) {
+  if (std::ranges::none_of(addresses, is_own_address)) {
     throw Error(ErrorCode::invalid_input,
                 place.url +
                     " is on another machine, and without a secret only this one is trusted (set BANYAN_SECRET "

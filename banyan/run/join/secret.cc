@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
-#include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/run/seal/primitives.h"
@@ -43,12 +42,11 @@ void expect_of_its_owner_alone(const FileDescriptor& file, const std::string& pa
 std::string weakness_of(std::string_view text) {
   constexpr size_t kDigits = 32, kCharacters = 22, kDifferent = 8;
   const auto is = [](int (*kind)(int)) { return [kind](char c) { return kind(static_cast<unsigned char>(c)) != 0; }; };
-  const bool is_hexadecimal = std::all_of(text.begin(), text.end(), is(std::isxdigit));
+  const bool is_hexadecimal = std::ranges::all_of(text, is(std::isxdigit));
   std::string_view body = text;
   while (body.ends_with('=')) body.remove_suffix(1);
-  const bool is_base64 = std::all_of(body.begin(), body.end(), [&](char c) {
-    return is(std::isalnum)(c) || c == '+' || c == '/' || c == '-' || c == '_';
-  });
+  const bool is_base64 = std::ranges::all_of(
+      body, [&](char c) { return is(std::isalnum)(c) || c == '+' || c == '/' || c == '-' || c == '_'; });
   const std::string wanted = "and has to be 32 or more hexadecimal digits, or 22 or more characters of base64";
   if (!is_base64) return "the secret is made of other characters, " + wanted;
   const bool is_too_short = body.size() < (is_hexadecimal ? kDigits : kCharacters);
@@ -56,8 +54,7 @@ std::string weakness_of(std::string_view text) {
   if (std::set<char>(body.begin(), body.end()).size() < kDifferent) {
     return "the secret has fewer than " + std::to_string(kDifferent) + " different characters";
   }
-  const bool is_mixed = std::any_of(body.begin(), body.end(), is(std::isupper)) &&
-                        std::any_of(body.begin(), body.end(), is(std::islower));
+  const bool is_mixed = std::ranges::any_of(body, is(std::isupper)) && std::ranges::any_of(body, is(std::islower));
   return is_hexadecimal || is_mixed ? "" : "the secret has letters of one case only, as words have";
 }
 

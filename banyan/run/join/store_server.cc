@@ -18,6 +18,7 @@
 #include "banyan/run/join/wire.h"
 #include "banyan/run/record/log.h"
 #include "banyan/run/seal/seal.h"
+#include "banyan/run/system/alarm.h"
 #include "banyan/run/system/process_watch.h"
 #include "banyan/run/system/thread.h"
 
@@ -71,7 +72,7 @@ class StoreServer::Impl {
     std::optional<LastWill> will;
     bool has_hung_up = false;  // itself, rather than that its connection broke
     std::optional<Deadline> end;
-    std::optional<Timers::Timer> look;
+    Alarm look;
   };
 
   std::optional<std::string> admit(const Greeting& greeting, Admitted& connection);
@@ -84,9 +85,8 @@ class StoreServer::Impl {
   void watch_for(Visitor& visitor, uint32_t events);
   void reply(uint64_t number, StoreTable::Reply reply);
   void drop(uint64_t number);
-  void tell_when_empty();
+  void finish_when_empty();
   void close_door();
-  void forget(std::unordered_map<std::string, Guest>::iterator guest);
   // True when the request is none of the table's.
   bool is_for_guest(uint64_t number, const std::string& frame);
   void call(uint64_t number, WireReader& reader);
@@ -139,9 +139,9 @@ bool StoreServer::Impl::finish(const Deadline& deadline) {
     empty_ = empty;
     for (auto next = guests_.begin(); next != guests_.end();) {
       const auto guest = next++;
-      if (!guest->second.visitor && guest->second.has_hung_up) forget(guest);
+      if (!guest->second.visitor && guest->second.has_hung_up) guests_.erase(guest);
     }
-    tell_when_empty();
+    finish_when_empty();
   });
   while (done.wait_for(deadline.next_sleep()) != std::future_status::ready) {
     if (deadline.has_passed()) return false;
@@ -297,12 +297,12 @@ void StoreServer::Impl::drop(uint64_t number) {
     guest->second.has_hung_up = gone.why_gone.empty();
     guest->second.end = Deadline::after(kAbsence);
     if (empty_ != nullptr && guest->second.has_hung_up) {
-      forget(guest);
+      guests_.erase(guest);
     } else {
       miss(gone.name);
     }
   }
-  tell_when_empty();
+  finish_when_empty();
 }
 
 // ---- Processes that visit ----
@@ -341,8 +341,7 @@ void StoreServer::Impl::call(uint64_t number, WireReader& reader) {
   }
   answer(number, 0, StoreOutcome::done);  // before it has a name: this is no reply to keep
   Guest& guest = guests_[name];
-  if (guest.look) reactor_.cancel(*guest.look);
-  guest.look.reset();
+  guest.look.cancel();
   const std::optional<uint64_t> before = std::exchange(guest.visitor, number);
   visitors_.at(number).name = name;
   if (before) drop(*before);  // half of a connection, whose other half has broken
@@ -370,15 +369,14 @@ void StoreServer::Impl::answer(uint64_t number, uint32_t request, StoreOutcome o
 // Looks again and again whether the process of a broken connection calls, until it is over with it.
 void StoreServer::Impl::miss(const std::string& name) {
   Guest& guest = guests_.at(name);
-  guest.look.reset();
   if (!is_over(guest)) {
-    guest.look = reactor_.after(kLookAfter, [this, name] { miss(name); });
+    guest.look.set_after(reactor_, kLookAfter, [this, name] { miss(name); });
     return;
   }
   const std::optional<LastWill> will = std::move(guest.will);
   guests_.erase(name);
   if (will) carry_out(*will);
-  tell_when_empty();
+  finish_when_empty();
 }
 
 // A broken connection is no end. Of processes of this host the kernel knows; of others, that they do not call again.
@@ -402,7 +400,7 @@ void StoreServer::Impl::carry_out(const LastWill& will) {
 
 // A guest whose connection broke may have still to read something: it calls again, unless it has ended. Visitors that
 // are no guests come too late, and would keep the server for as long as they like.
-void StoreServer::Impl::tell_when_empty() {
+void StoreServer::Impl::finish_when_empty() {
   if (empty_ == nullptr || !guests_.empty()) return;
   close_door();
   empty_->set_value();
@@ -413,11 +411,6 @@ void StoreServer::Impl::close_door() {
   const std::lock_guard lock(mutex_);
   if (acceptor_ != nullptr) refusals_ = acceptor_->refusals();
   acceptor_.reset();
-}
-
-void StoreServer::Impl::forget(std::unordered_map<std::string, Guest>::iterator guest) {
-  if (guest->second.look) reactor_.cancel(*guest->second.look);
-  guests_.erase(guest);
 }
 
 StoreServer::StoreServer(Listener listener, Secret secret, Options options)

@@ -12,11 +12,9 @@
 #include <utility>
 
 #include "banyan/base/check.h"
-#include "banyan/base/error.h"
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/network.h"
 #include "banyan/run/join/reminder.h"
-#include "banyan/run/join/socket_address.h"
 #include "banyan/run/join/wire.h"
 #include "banyan/run/seal/primitives.h"
 #include "banyan/run/system/system_error.h"
@@ -69,7 +67,7 @@ TcpStore::TcpStore(const Host& host, const Secret& secret, const std::string& jo
       throw Error(ErrorCode::timed_out,
                   "rank 0 has not come to " + host_.place + " within " + deadline.text() + " (" + why + ")");
     }
-    if (reminder.is_due()) reminder.tell("rank 0 at " + host_.place + " (" + why + ")");
+    if (reminder.is_due()) reminder.log("rank 0 at " + host_.place + " (" + why + ")");
     std::this_thread::sleep_for(std::min(pause, deadline.left()));
     pause = std::min(pause * 2, kLongestPause);
   }
@@ -115,7 +113,7 @@ std::optional<std::string> TcpStore::try_address(const SocketAddress& address, c
                                            .from = looks ? kLookPurpose : name_,
                                            .to = looks ? kLookPurpose : kStorePurpose});
   Handshake::State state;
-  while ((state = handshake.advance()) == Handshake::State::wants_read || state == Handshake::State::wants_write) {
+  while (Handshake::is_waiting(state = handshake.advance())) {
     if (!wait_for(handshake.fd(), state == Handshake::State::wants_read ? POLLIN : POLLOUT, soon)) return "no answer";
   }
   if (state == Handshake::State::refused) {

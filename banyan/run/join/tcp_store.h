@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "banyan/base/error.h"
 #include "banyan/run/join/secret.h"

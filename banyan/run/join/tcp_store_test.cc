@@ -7,7 +7,6 @@
 
 #include <csignal>
 #include <future>
-#include <stop_token>
 
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/join/free_port.h"

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr size_t kMaxMessages = 3;
 
-bool tells_of_trouble(const RankDump& dump) { return dump.reason != DumpReason::asked; }
+bool reports_trouble(const RankDump& dump) { return dump.reason != DumpReason::asked; }
 
 bool knows_of_nothing_better(Health health) { return health == Health::unknown || health == Health::alive; }
 
@@ -37,7 +37,7 @@ CommunicatorCase::CommunicatorCase(std::string title, const std::vector<const Ra
     const RankDump* dump = dump_of(rank);
     states_.push_back(dump != nullptr ? state_of(*dump) : RankState{.rank = rank, .health = Health::unknown});
   }
-  note_health();
+  record_health();
   find_mismatch_in_history();
   stall_ = diagnose_stall(states_);
 }
@@ -47,6 +47,15 @@ const RankDump* CommunicatorCase::dump_of(uint32_t rank) const {
   return found == dumps_.end() ? nullptr : found->second;
 }
 
+Finding CommunicatorCase::finding(FindingKind kind, std::vector<uint32_t> ranks, uint64_t sequence,
+                                  std::string sentence) const {
+  return {.kind = kind,
+          .communicator = title_,
+          .ranks = std::move(ranks),
+          .sequence = sequence,
+          .sentence = std::move(sentence)};
+}
+
 // Comparable between ranks: on one host CLOCK_MONOTONIC itself, which nobody sets.
 int64_t CommunicatorCase::clock(const RankDump& dump, int64_t time) const {
   return share_a_clock_ ? time : time + dump.wall_offset;
@@ -54,18 +63,15 @@ int64_t CommunicatorCase::clock(const RankDump& dump, int64_t time) const {
 
 void CommunicatorCase::choose_dumps(const std::vector<const RankDump*>& dumps) {
   const auto wall = [](const RankDump* dump) { return dump->time + dump->wall_offset; };
-  const RankDump* newest =
-      *std::max_element(dumps.begin(), dumps.end(), [&](auto* a, auto* b) { return wall(a) < wall(b); });
+  const RankDump* newest = *std::ranges::max_element(dumps, [&](auto* a, auto* b) { return wall(a) < wall(b); });
   size_ = newest->size;
   for (const RankDump* dump : dumps) {
     if (dump->size != size_) {
-      contradiction_ = Finding{.kind = FindingKind::contradiction,
-                               .communicator = title_,
-                               .ranks = {dump->rank},
-                               .sentence = "the records are of different runs: rank " + std::to_string(dump->rank) +
-                                           " tells of " + std::to_string(dump->size) + " ranks, rank " +
-                                           std::to_string(newest->rank) + " of " + std::to_string(size_),
-                               .because = {"the older records were left out"}};
+      contradiction_ = finding(FindingKind::contradiction, {dump->rank}, 0,
+                               "the records are of different runs: rank " + std::to_string(dump->rank) + " tells of " +
+                                   std::to_string(dump->size) + " ranks, rank " + std::to_string(newest->rank) +
+                                   " of " + std::to_string(size_));
+      contradiction_->because = {"the older records were left out"};
       continue;
     }
     const RankDump*& known = dumps_[dump->rank];
@@ -75,12 +81,11 @@ void CommunicatorCase::choose_dumps(const std::vector<const RankDump*>& dumps) {
 
 void CommunicatorCase::choose_moment() {
   const std::string& host = dumps_.begin()->second->host;
-  share_a_clock_ = std::all_of(dumps_.begin(), dumps_.end(), [&](auto& entry) { return entry.second->host == host; });
-  is_in_trouble_ =
-      std::any_of(dumps_.begin(), dumps_.end(), [](auto& entry) { return tells_of_trouble(*entry.second); });
+  share_a_clock_ = std::ranges::all_of(dumps_, [&](auto& entry) { return entry.second->host == host; });
+  is_in_trouble_ = std::ranges::any_of(dumps_, [](auto& entry) { return reports_trouble(*entry.second); });
   moment_ = INT64_MAX;
   for (const auto& [rank, dump] : dumps_) {
-    if (tells_of_trouble(*dump) == is_in_trouble_) moment_ = std::min(moment_, clock(*dump, dump->time));
+    if (reports_trouble(*dump) == is_in_trouble_) moment_ = std::min(moment_, clock(*dump, dump->time));
   }
 }
 
@@ -117,9 +122,9 @@ RankState CommunicatorCase::state_of(const RankDump& dump) const {
   return state;
 }
 
-void CommunicatorCase::note_health() {
+void CommunicatorCase::record_health() {
   for (const auto& [by, dump] : dumps_) {
-    for (const PeerNote& peer : dump->peers) {
+    for (const PeerRecord& peer : dump->peers) {
       Health& worst = claimed_.emplace(peer.rank, peer.health).first->second;
       worst = std::max(worst, peer.health);
       RankState& state = states_[peer.rank];
@@ -146,15 +151,9 @@ void CommunicatorCase::find_mismatch_in_history() {
   }
   const std::optional<Mismatch> found = find_mismatch(calls);
   if (!found) return;
-  mismatch_ = Finding{.kind = FindingKind::mismatch,
-                      .communicator = title_,
-                      .ranks = found->odd,
-                      .sequence = found->sequence,
-                      .sentence = found->sentence,
-                      .because = {}};
-  const auto usual = std::find_if(calls.begin(), calls.end(), [&](const CallOfRank& call) {
-    return call.record->sequence == found->sequence &&
-           !std::binary_search(found->odd.begin(), found->odd.end(), call.rank);
+  mismatch_ = finding(FindingKind::mismatch, found->odd, found->sequence, found->sentence);
+  const auto usual = std::ranges::find_if(calls, [&](const CallOfRank& call) {
+    return call.record->sequence == found->sequence && !std::ranges::binary_search(found->odd, call.rank);
   });
   if (usual == calls.end()) return;  // no majority
   for (const uint32_t rank : found->odd) {
@@ -172,13 +171,13 @@ void CommunicatorCase::find_mismatch_in_history() {
 }
 
 // A snapshot of a healthy run shows ranks in calls that others are just about to make.
-bool CommunicatorCase::is_worth_telling(const Stall& stall) const {
+bool CommunicatorCase::is_worth_reporting(const Stall& stall) const {
   if (stall.kind == FindingKind::none) return false;
   const bool is_about_waiting = stall.kind == FindingKind::late || stall.kind == FindingKind::stuck ||
                                 stall.kind == FindingKind::lost || stall.kind == FindingKind::circle ||
                                 stall.kind == FindingKind::message;
   if (!is_about_waiting || is_in_trouble_) return true;
-  return std::any_of(states_.begin(), states_.end(), [](const RankState& state) {
+  return std::ranges::any_of(states_, [](const RankState& state) {
     return (state.is_inside() && state.since >= kSecond) || state.awaited_for() >= kSecond;
   });
 }
@@ -187,7 +186,7 @@ bool CommunicatorCase::is_worth_telling(const Stall& stall) const {
 std::optional<Finding> CommunicatorCase::cut_network() const {
   std::set<std::pair<uint32_t, uint32_t>> deaf;  // who does not hear whom
   for (const auto& [by, dump] : dumps_) {
-    for (const PeerNote& peer : dump->peers) {
+    for (const PeerRecord& peer : dump->peers) {
       const bool is_lost = peer.health == Health::silent || peer.health == Health::dead;
       if (is_lost && dumps_.contains(peer.rank)) deaf.emplace(by, peer.rank);
     }
@@ -201,7 +200,7 @@ std::optional<Finding> CommunicatorCase::cut_network() const {
     if (!unheard.empty()) sides[unheard].push_back(rank);
   }
   if (sides.empty()) return std::nullopt;
-  const auto smallest = std::min_element(sides.begin(), sides.end(), [](const auto& a, const auto& b) {
+  const auto smallest = std::ranges::min_element(sides, [](const auto& a, const auto& b) {
     return std::pair(a.second.size(), a.second) < std::pair(b.second.size(), b.second);
   });
   const auto& [unheard, side] = *smallest;
@@ -217,13 +216,8 @@ std::optional<Finding> CommunicatorCase::cut_network() const {
 std::optional<Finding> CommunicatorCase::main_finding() const {
   if (mismatch_) return mismatch_;
   if (auto cut = cut_network()) return cut;
-  if (!is_worth_telling(stall_)) return std::nullopt;
-  return Finding{.kind = stall_.kind,
-                 .communicator = title_,
-                 .ranks = stall_.ranks,
-                 .sequence = stall_.sequence,
-                 .sentence = stall_.sentence,
-                 .because = {}};
+  if (!is_worth_reporting(stall_)) return std::nullopt;
+  return finding(stall_.kind, stall_.ranks, stall_.sequence, stall_.sentence);
 }
 
 std::vector<uint32_t> CommunicatorCase::missing() const {
@@ -283,17 +277,13 @@ std::vector<std::string> CommunicatorCase::messages() const {
 std::optional<Finding> CommunicatorCase::missing_records() const {
   const std::vector<uint32_t> ranks = missing();
   if (ranks.empty()) return std::nullopt;
-  return Finding{.kind = FindingKind::missing,
-                 .communicator = title_,
-                 .ranks = ranks,
-                 .sentence = list_ranks(ranks) + " wrote nothing, and nobody says why",
-                 .because = {}};
+  return finding(FindingKind::missing, ranks, 0, list_ranks(ranks) + " wrote nothing, and nobody says why");
 }
 
 std::optional<Finding> CommunicatorCase::reported() const {
   std::vector<uint32_t> ranks;
   for (const auto& [rank, dump] : dumps_) {
-    if (tells_of_trouble(*dump)) ranks.push_back(rank);
+    if (reports_trouble(*dump)) ranks.push_back(rank);
   }
   if (ranks.empty()) return std::nullopt;
   const RankDump& first = *dumps_.at(ranks.front());
@@ -328,11 +318,7 @@ std::vector<Finding> CommunicatorCase::findings() const {
   std::vector<const RankDump*> all;
   for (const auto& [rank, dump] : dumps_) all.push_back(dump);
   if (const auto straggler = find_straggler(all)) {
-    found.push_back({.kind = FindingKind::straggler,
-                     .communicator = title_,
-                     .ranks = {straggler->rank},
-                     .sentence = straggler->sentence,
-                     .because = {}});
+    found.push_back(finding(FindingKind::straggler, {straggler->rank}, 0, straggler->sentence));
   }
   return found;
 }

@@ -32,13 +32,14 @@ class CommunicatorCase {
   CommunicatorReport report() const;
 
  private:
+  Finding finding(FindingKind kind, std::vector<uint32_t> ranks, uint64_t sequence, std::string sentence) const;
   int64_t clock(const RankDump& dump, int64_t time) const;
   void choose_dumps(const std::vector<const RankDump*>& dumps);
   void choose_moment();
   RankState state_of(const RankDump& dump) const;
-  void note_health();
+  void record_health();
   void find_mismatch_in_history();
-  bool is_worth_telling(const Stall& stall) const;
+  bool is_worth_reporting(const Stall& stall) const;
   std::optional<Finding> cut_network() const;
   std::optional<Finding> main_finding() const;
   std::optional<Finding> missing_records() const;

@@ -35,8 +35,8 @@ class Search {
  private:
   // Depth first; `path_` is how we came here. True when `circle_` has been found.
   bool visit(const Process& process) {
-    const auto on_path = std::find_if(path_.begin(), path_.end(),
-                                      [&](const CrossingStep& step) { return process_of(*dump(step)) == process; });
+    const auto on_path =
+        std::ranges::find_if(path_, [&](const CrossingStep& step) { return process_of(*dump(step)) == process; });
     if (on_path != path_.end()) {
       circle_.assign(on_path, path_.end());
       return true;
@@ -78,9 +78,7 @@ Finding crossing_finding(const std::vector<CrossingStep>& circle) {
   Finding finding{.kind = FindingKind::crossing,
                   .communicator = circle.front().in->title(),
                   .ranks = {circle.front().rank},
-                  .sequence = circle.front().in->stall().sequence,
-                  .sentence = "",
-                  .because = {}};
+                  .sequence = circle.front().in->stall().sequence};
   for (const CrossingStep& step : circle) {
     finding.sentence += &step == circle.data() ? "" : " while ";
     finding.sentence += "rank " + std::to_string(step.rank) + " is in " + call_words(step);

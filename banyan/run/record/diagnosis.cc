@@ -15,8 +15,8 @@ namespace {
 std::vector<RankDump> of_newest_run(std::span<const RankDump> dumps) {
   constexpr int64_t kSlack = 5'000'000'000;
   const auto wall = [](const RankDump& dump) { return dump.time + dump.wall_offset; };
-  const auto newest = std::max_element(dumps.begin(), dumps.end(),
-                                       [&](const RankDump& a, const RankDump& b) { return wall(a) < wall(b); });
+  const auto newest =
+      std::ranges::max_element(dumps, [&](const RankDump& a, const RankDump& b) { return wall(a) < wall(b); });
   std::vector<RankDump> kept(dumps.begin(), dumps.end());
   if (newest == dumps.end() || newest->started == 0) return kept;
   std::erase_if(kept, [&](const RankDump& dump) { return wall(dump) < newest->started - kSlack; });

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "banyan/run/record/dump.h"
@@ -16,11 +15,11 @@ namespace banyan::run {
 
 struct Finding {
   FindingKind kind = FindingKind::late;
-  std::string communicator;          // as CommunicatorReport::title
-  std::vector<uint32_t> ranks;       // of it, who is accused; ascending
-  uint64_t sequence = 0;             // of the operation in question; 0: of none
-  std::string sentence;              // what is wrong, without a full stop
-  std::vector<std::string> because;  // what makes us think so, and what it led to
+  std::string communicator;            // as CommunicatorReport::title
+  std::vector<uint32_t> ranks;         // of it, who is accused; ascending
+  uint64_t sequence = 0;               // of the operation in question; 0: of none
+  std::string sentence{};              // what is wrong, without a full stop
+  std::vector<std::string> because{};  // what makes us think so, and what it led to
 };
 
 struct RankReport {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cctype>
 #include <cerrno>
@@ -52,7 +51,7 @@ bool is_dump_name(std::string_view name) {
   const size_t digits = name.rfind(kBefore);
   if (digits == std::string_view::npos) return false;
   name.remove_prefix(digits + kBefore.size());
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); });
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c); });
 }
 
 void make_private_folder(const std::string& folder) {
@@ -151,7 +150,7 @@ void forget_old_runs(const std::string& directory, const std::string& own) {
     const fs::file_time_type time = entry->last_write_time(gone);
     if (!gone && is_dump_name(entry->path().filename().string())) records.emplace_back(time, entry->path());
   }
-  std::sort(records.begin(), records.end(), std::greater<>());
+  std::ranges::sort(records, std::greater<>());
   const fs::file_time_type oldest = fs::file_time_type::clock::now() - kOld;
   for (size_t i = 0; i < records.size(); ++i) {
     const auto& [time, path] = records[i];
@@ -160,11 +159,6 @@ void forget_old_runs(const std::string& directory, const std::string& own) {
 }
 
 }  // namespace
-
-std::string_view to_string(DumpReason reason) {
-  constexpr std::array<std::string_view, 3> kNames = {"timeout", "error", "asked"};
-  return kNames[static_cast<size_t>(reason)];
-}
 
 const OperationRecord* RankDump::newest() const {
   const auto found = std::find_if(operations.rbegin(), operations.rend(),
@@ -228,7 +222,7 @@ std::vector<RankDump> read_dumps(const std::string& directory) {
   if (paths.empty()) {
     throw Error(ErrorCode::not_found, "there is no flight record ('*-rank<N>.json') in this folder", directory);
   }
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   std::vector<RankDump> dumps;
   for (const std::string& path : paths) {
     const std::string text = read_file(path, kMaxFileBytes);

@@ -2,6 +2,7 @@
 // read. The format is described in docs/formats/flight-recorder.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,15 +17,16 @@ namespace banyan::run {
 
 // timeout: an operation took too long. error: it failed otherwise. asked: a person, or a peer in trouble, wanted it.
 enum class DumpReason : uint8_t { timeout, error, asked };
-std::string_view to_string(DumpReason reason);
+inline constexpr std::array<std::string_view, 3> kDumpReasons = {"timeout", "error", "asked"};
+inline std::string_view to_string(DumpReason reason) { return kDumpReasons[static_cast<size_t>(reason)]; }
 
 // The knowledge of a rank about a peer.
-struct PeerNote {
+struct PeerRecord {
   uint32_t rank = 0;
   Health health = Health::unknown;
   uint64_t sequence = 0;  // of the newest collective that was seen of it; 0: none
 
-  friend bool operator==(const PeerNote&, const PeerNote&) = default;
+  friend bool operator==(const PeerRecord&, const PeerRecord&) = default;
 };
 
 struct RankDump {
@@ -44,11 +46,11 @@ struct RankDump {
   std::string message;  // the error's text
 
   uint32_t waits_for = kNoRank;             // whom this rank waits for in its newest collective
-  std::vector<PeerNote> peers;              // any, in any order
+  std::vector<PeerRecord> peers;            // any, in any order
   std::vector<OperationRecord> operations;  // the oldest first
   uint64_t begun = 0;                       // operations in all; those that are not in `operations` are too long ago
   uint64_t torn = 0;                        // records that could not be read
-  MessageNotes messages;                    // between two ranks, which are not among the operations
+  MessageRecords messages;                  // between two ranks, which are not among the operations
 
   // The newest collective, if any is in the records.
   const OperationRecord* newest() const;

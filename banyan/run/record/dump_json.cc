@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "banyan/base/error.h"
 #include "banyan/base/json_line.h"
 #include "banyan/base/json_reader.h"
+#include "banyan/run/call/names.h"
 #include "banyan/run/record/dump.h"
 
 namespace banyan::run {
@@ -40,29 +40,40 @@ std::string operation_json(const OperationRecord& record) {
   return json.take();
 }
 
-std::string messages_json(const MessageNotes& notes) {
-  std::string text = "{\"begun\": " + std::to_string(notes.begun) + ", \"with\": [";
-  for (const MessagePair& pair : notes.pairs) {
-    text += &pair == notes.pairs.data() ? "\n" : ",\n";
-    text += JsonLine()
-                .add("rank", pair.rank)
-                .add("sent", pair.sent)
-                .add("received", pair.received)
-                .add("last_tag", pair.last_tag)
-                .take();
-  }
-  text += "],\n\"records\": [";
-  for (const MessageRecord& message : notes.messages) {
-    text += &message == notes.messages.data() ? "\n" : ",\n";
-    JsonLine json;
-    json.add("number", message.number).add("kind", message.is_send ? "send" : "recv");
-    if (message.peer != kNoRank) json.add("peer", message.peer);
-    json.add("tag", message.tag).add("type", to_string(message.type)).add("count", message.count);
-    json.add("state", to_string(message.state));
-    if (message.awaited_since != 0) json.add("awaited_since_ns", message.awaited_since);
-    text += json.take();
-  }
-  return text + "]}";
+std::string peer_json(const PeerRecord& peer) {
+  return JsonLine().add("rank", peer.rank).add("health", to_string(peer.health)).add("sequence", peer.sequence).take();
+}
+
+std::string pair_json(const MessagePair& pair) {
+  return JsonLine()
+      .add("rank", pair.rank)
+      .add("sent", pair.sent)
+      .add("received", pair.received)
+      .add("last_tag", pair.last_tag)
+      .take();
+}
+
+std::string message_json(const MessageRecord& message) {
+  JsonLine json;
+  json.add("number", message.number).add("kind", message.is_send ? "send" : "recv");
+  if (message.peer != kNoRank) json.add("peer", message.peer);
+  json.add("tag", message.tag).add("type", to_string(message.type)).add("count", message.count);
+  json.add("state", to_string(message.state));
+  if (message.awaited_since != 0) json.add("awaited_since_ns", message.awaited_since);
+  return json.take();
+}
+
+// A list, each of its items on a line of its own.
+template <typename List, typename ToJson>
+std::string lines_of(const List& list, ToJson to_json) {
+  std::string text = "[";
+  for (const auto& each : list) text += (&each == list.data() ? "\n" : ",\n") + to_json(each);
+  return text + "]";
+}
+
+std::string messages_json(const MessageRecords& records) {
+  return "{\"begun\": " + std::to_string(records.begun) + ", \"with\": " + lines_of(records.pairs, pair_json) +
+         ",\n\"records\": " + lines_of(records.messages, message_json) + "}";
 }
 
 std::string text_of(JsonNode node) {
@@ -86,12 +97,7 @@ uint64_t parse_hex(const std::string& text) {
   return std::stoull(text, nullptr, 16);
 }
 
-DumpReason parse_reason(const std::string& text) {
-  for (const DumpReason reason : {DumpReason::timeout, DumpReason::error, DumpReason::asked}) {
-    if (to_string(reason) == text) return reason;
-  }
-  throw invalid("unknown reason '" + text.substr(0, 60) + "'; known are timeout, error, asked");
-}
+DumpReason parse_reason(const std::string& text) { return parse_name<DumpReason>(text, "reason", kDumpReasons); }
 
 OperationRecord read_operation(JsonNode object, uint32_t size) {
   object.with_keys({"ticket", "sequence", "kind", "type", "count", "op", "counts_hash", "peer", "root", "state", "step",
@@ -135,9 +141,9 @@ void read_peers(JsonNode list, RankDump& dump) {
   std::set<uint32_t> seen;
   for (const JsonNode object : list.items()) {
     object.with_keys({"rank", "health", "sequence"});
-    const PeerNote peer{.rank = object.at("rank").number_of(dump.size, "ranks"),
-                        .health = object.at("health").parsed(parse_health),
-                        .sequence = object.at("sequence").whole()};
+    const PeerRecord peer{.rank = object.at("rank").number_of(dump.size, "ranks"),
+                          .health = object.at("health").parsed(parse_health),
+                          .sequence = object.at("sequence").whole()};
     if (!seen.insert(peer.rank).second)
       throw object.error("is of rank " + std::to_string(peer.rank) + ", which occurs twice");
     dump.peers.push_back(peer);
@@ -254,19 +260,8 @@ std::string dump_to_json(const RankDump& dump) {
   if (dump.waits_for != kNoRank) field("waits_for", std::to_string(dump.waits_for));
   field("begun", std::to_string(dump.begun));
   field("torn", std::to_string(dump.torn));
-  field("peers", "[");
-  for (const PeerNote& peer : dump.peers) {
-    text += &peer == dump.peers.data() ? "\n" : ",\n";
-    text +=
-        JsonLine().add("rank", peer.rank).add("health", to_string(peer.health)).add("sequence", peer.sequence).take();
-  }
-  text += "]";
-  field("operations", "[");
-  for (const OperationRecord& record : dump.operations) {
-    text += &record == dump.operations.data() ? "\n" : ",\n";
-    text += operation_json(record);
-  }
-  text += "]";
+  field("peers", lines_of(dump.peers, peer_json));
+  field("operations", lines_of(dump.operations, operation_json));
   if (dump.messages.begun > 0) field("messages", messages_json(dump.messages));
   return text + "}\n";
 }

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <list>
 #include <mutex>
-#include <string>
 
 #include "banyan/base/error.h"
 #include "banyan/run/system/system_error.h"
@@ -95,10 +94,10 @@ DumpRegistration on_dump_signal(std::function<void()> write) {
     place = all.writes.insert(all.writes.end(), std::move(write));
   }
   // Where there is no memory for this, it erases at once, under the lock.
-  return DumpRegistration(std::shared_ptr<void>(nullptr, [&all, place](void*) {
-    const std::lock_guard end(all.mutex);
-    all.writes.erase(place);
-  }));
+  return {nullptr, [&all, place](void*) {
+            const std::lock_guard end(all.mutex);
+            all.writes.erase(place);
+          }};
 }
 
 }  // namespace banyan::run

@@ -22,16 +22,9 @@ std::optional<int> dump_signal_of(const std::string& name);
 void start_dump_signal(std::optional<int> signal);
 
 // Ends at its destruction: `write` does not run after that.
-class [[nodiscard]] DumpRegistration {
- public:
-  DumpRegistration() = default;
-  explicit DumpRegistration(std::shared_ptr<void> held) : held_(std::move(held)) {}
-
- private:
-  std::shared_ptr<void> held_;
-};
+using DumpRegistration = std::shared_ptr<void>;
 
 // Has `write` called, on a thread of its own, whenever the signal has come. It throws nothing. Any thread.
-DumpRegistration on_dump_signal(std::function<void()> write);
+[[nodiscard]] DumpRegistration on_dump_signal(std::function<void()> write);
 
 }  // namespace banyan::run

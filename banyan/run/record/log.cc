@@ -139,7 +139,7 @@ LogConfig LogConfig::from_environment() {
   if (level == nullptr || *level == '\0') return config;
   std::string small = level;  // "INFO", as NCCL_DEBUG takes it, is the same
   for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  const auto found = std::find(kLevelNames.begin(), kLevelNames.end(), small);
+  const auto found = std::ranges::find(kLevelNames, small);
   if (found == kLevelNames.end()) {
     NearestName nearest(level);
     for (const std::string_view name : kLevelNames) nearest.offer(name);
@@ -175,7 +175,7 @@ internal::LogLine::~LogLine() {
 void internal::LogLine::write_line() const {
   const int output = g_output.load(std::memory_order_relaxed);
   std::string line = line_begin(level_, output) + text_.str();
-  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::ranges::replace(line, '\n', ' ');
   line = harmless(line) + '\n';
   std::string_view rest = line;
   const FileSizeSignalHeld held;

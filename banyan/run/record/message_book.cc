@@ -58,7 +58,7 @@ MessageBook::Place MessageBook::begin(const Message& message) {
   return place;
 }
 
-void MessageBook::note_wait(Place place, int64_t now) {
+void MessageBook::record_wait(Place place, int64_t now) {
   if (place == kNowhere) return;
   Slot& slot = pages_.load(std::memory_order_relaxed)->slots[place];
   const bool goes_on = slot.record.awaited_since != 0 && now - slot.looked_at <= kLongestGap;
@@ -78,11 +78,11 @@ void MessageBook::end(Place place, bool is_send, uint32_t peer, OperationState s
   ++pages->over_count;
 }
 
-MessageNotes MessageBook::read(int64_t now) const {
-  MessageNotes notes;
+MessageRecords MessageBook::read(int64_t now) const {
+  MessageRecords records;
   const Pages* const pages = pages_.load(std::memory_order_acquire);
-  if (pages == nullptr) return notes;
-  notes.begun = pages->begun.load(std::memory_order_relaxed);
+  if (pages == nullptr) return records;
+  records.begun = pages->begun.load(std::memory_order_relaxed);
   for (const Slot& slot : pages->slots) {
     MessageRecord copy;
     copy.number = load(slot.record.number);
@@ -96,18 +96,18 @@ MessageNotes MessageBook::read(int64_t now) const {
     copy.state = load(slot.record.state);
     const bool gave_up = copy.state == OperationState::running && now - load_alone(slot.looked_at) > kLongestGap;
     if (copy.state == OperationState::done || gave_up) copy.awaited_since = 0;
-    if (load_alone(slot.record.number) == copy.number) notes.messages.push_back(copy);
+    if (load_alone(slot.record.number) == copy.number) records.messages.push_back(copy);
   }
-  std::sort(notes.messages.begin(), notes.messages.end(),
-            [](const MessageRecord& a, const MessageRecord& b) { return a.number < b.number; });
+  std::ranges::sort(records.messages,
+                    [](const MessageRecord& a, const MessageRecord& b) { return a.number < b.number; });
   for (uint32_t rank = 0; rank < ranks_; ++rank) {
     const MessagePair pair{.rank = rank,
                            .sent = pages->counts[rank].sent.load(std::memory_order_relaxed),
                            .received = pages->counts[rank].received.load(std::memory_order_relaxed),
                            .last_tag = pages->counts[rank].last_tag.load(std::memory_order_relaxed)};
-    if (pair.sent > 0 || pair.received > 0) notes.pairs.push_back(pair);
+    if (pair.sent > 0 || pair.received > 0) records.pairs.push_back(pair);
   }
-  return notes;
+  return records;
 }
 
 }  // namespace banyan::run

@@ -3,7 +3,7 @@
 // ranks, and apart from it, since thousands of messages may lie between two calls.
 //
 // A message costs about a hundred plain instructions, and no clock is read for it. Only a thread that waits for one in
-// vain says so again and again (note_wait), with the time. Nothing is locked; a reader leaves out what is just being
+// vain says so again and again (record_wait), with the time. Nothing is locked; a reader leaves out what is just being
 // written.
 //
 // The memory is this process's own, and is taken by the first message. It holds kPlaces messages: those that are under
@@ -37,11 +37,11 @@ struct MessagePair {
   friend bool operator==(const MessagePair&, const MessagePair&) = default;
 };
 
-struct MessageNotes {
+struct MessageRecords {
   std::vector<MessageRecord> messages;  // by their numbers
   std::vector<MessagePair> pairs;       // by rank; only of those with whom there were any
   uint64_t begun = 0;
-  friend bool operator==(const MessageNotes&, const MessageNotes&) = default;
+  friend bool operator==(const MessageRecords&, const MessageRecords&) = default;
 };
 
 class MessageBook {
@@ -65,12 +65,12 @@ class MessageBook {
   };
   Place begin(const Message& message);
   // Somebody waits for it, and nothing has moved; `now` on CLOCK_MONOTONIC.
-  void note_wait(Place place, int64_t now);
+  void record_wait(Place place, int64_t now);
   // `peer`: where it went, or came from. `state`: done or failed.
   void end(Place place, bool is_send, uint32_t peer, OperationState state);
 
   // As of `now`. Any thread.
-  MessageNotes read(int64_t now) const;
+  MessageRecords read(int64_t now) const;
 
  private:
   struct Slot {

@@ -18,8 +18,7 @@ std::string tag_of(const MessageRecord& message) { return " (tag " + std::to_str
 MessagePair pair_with(const RankState& state, uint32_t rank) {
   if (state.messages == nullptr) return {.rank = rank};
   const auto& pairs = state.messages->pairs;
-  const auto found =
-      std::find_if(pairs.begin(), pairs.end(), [&](const MessagePair& each) { return each.rank == rank; });
+  const auto found = std::ranges::find_if(pairs, [&](const MessagePair& each) { return each.rank == rank; });
   return found == pairs.end() ? MessagePair{.rank = rank} : *found;
 }
 
@@ -28,8 +27,8 @@ template <typename Test>
 const MessageRecord* find_open(const RankState& state, Test test) {
   if (state.messages == nullptr) return nullptr;
   const auto& messages = state.messages->messages;
-  const auto found = std::find_if(messages.begin(), messages.end(),
-                                  [&](const MessageRecord& each) { return each.is_open() && test(each); });
+  const auto found =
+      std::ranges::find_if(messages, [&](const MessageRecord& each) { return each.is_open() && test(each); });
   return found == messages.end() ? nullptr : &*found;
 }
 
@@ -74,8 +73,7 @@ class Search {
     return found == states_.end() ? nullptr : found->second;
   }
   const Wait* wait_of(uint32_t rank) const {
-    const auto found =
-        std::find_if(waits_.begin(), waits_.end(), [&](const Wait& wait) { return wait.rank() == rank; });
+    const auto found = std::ranges::find_if(waits_, [&](const Wait& wait) { return wait.rank() == rank; });
     return found == waits_.end() ? nullptr : &*found;
   }
 
@@ -101,16 +99,17 @@ class Search {
     std::vector<uint32_t> waiting;
     for (const auto& [rank, state] : states_) {
       const bool waits = state->is_inside() || state->awaited() != nullptr;
-      if (waits && !std::binary_search(ranks.begin(), ranks.end(), rank)) waiting.push_back(rank);
+      if (waits && !std::ranges::binary_search(ranks, rank)) waiting.push_back(rank);
     }
     return waiting;
   }
   Stall stall(std::vector<uint32_t> ranks, uint64_t sequence, std::string sentence) const {
-    std::sort(ranks.begin(), ranks.end());
-    Stall found{.kind = FindingKind::message, .ranks = ranks, .waiting = {}, .sequence = sequence, .sentence = ""};
-    found.waiting = others(ranks);
-    found.sentence = std::move(sentence);
-    return found;
+    std::ranges::sort(ranks);
+    return {.kind = FindingKind::message,
+            .ranks = ranks,
+            .waiting = others(ranks),
+            .sequence = sequence,
+            .sentence = std::move(sentence)};
   }
 
   Stall itself(const Wait& wait) const {
@@ -158,8 +157,7 @@ class Search {
     for (const Wait& start : waits_) {
       std::vector<Wait> path;
       for (const Wait* here = &start; here != nullptr && path.size() <= waits_.size(); here = wait_of(here->peer())) {
-        const auto seen =
-            std::find_if(path.begin(), path.end(), [&](const Wait& each) { return each.rank() == here->rank(); });
+        const auto seen = std::ranges::find_if(path, [&](const Wait& each) { return each.rank() == here->rank(); });
         if (seen != path.end()) return {seen, path.end()};
         if (counterpart_is_open(*here)) break;
         path.push_back(*here);
@@ -175,11 +173,10 @@ class Search {
     std::vector<Wait> members = find_circle();
     if (members.empty()) return std::nullopt;
     std::rotate(members.begin(),
-                std::min_element(members.begin(), members.end(),
-                                 [](const Wait& a, const Wait& b) { return a.rank() < b.rank(); }),
+                std::ranges::min_element(members, [](const Wait& a, const Wait& b) { return a.rank() < b.rank(); }),
                 members.end());
-    const auto sends = static_cast<size_t>(
-        std::count_if(members.begin(), members.end(), [](const Wait& each) { return each.message->is_send; }));
+    const auto sends =
+        static_cast<size_t>(std::ranges::count_if(members, [](const Wait& each) { return each.message->is_send; }));
     std::string sentence = name_of(members.front().rank());
     std::vector<uint32_t> ranks;
     for (size_t i = 0; i < members.size(); ++i) {
@@ -199,7 +196,7 @@ class Search {
   std::optional<Stall> from_any() const {
     for (const Wait& wait : waits_) {
       if (wait.peer() != kNoRank) continue;
-      const bool comes = std::any_of(states_.begin(), states_.end(), [&](const auto& entry) {
+      const bool comes = std::ranges::any_of(states_, [&](const auto& entry) {
         return find_open(*entry.second, [&](const MessageRecord& each) {
                  return each.is_send && each.peer == wait.rank() && each.tag == wait.message->tag;
                }) != nullptr;

@@ -11,9 +11,9 @@ constexpr int64_t kSecond = 1'000'000'000;
 // Ranks of which each has made `calls`, and is in the last one or not.
 class Scene {
  public:
-  explicit Scene(uint32_t size) : notes_(size), calls_(size), states_(size) {
+  explicit Scene(uint32_t size) : records_(size), calls_(size), states_(size) {
     for (uint32_t rank = 0; rank < size; ++rank) {
-      states_[rank] = {.rank = rank, .messages = &notes_[rank], .now = 10 * kSecond};
+      states_[rank] = {.rank = rank, .messages = &records_[rank], .now = 10 * kSecond};
     }
   }
   void sends(uint32_t rank, uint32_t to, uint64_t bytes, uint32_t tag = 0, bool is_awaited = true) {
@@ -49,18 +49,18 @@ class Scene {
 
  private:
   void add(uint32_t rank, MessageRecord message, bool is_awaited) {
-    message.number = ++notes_[rank].begun;
+    message.number = ++records_[rank].begun;
     message.awaited_since = is_awaited ? 7 * kSecond : 0;
-    notes_[rank].messages.push_back(message);
+    records_[rank].messages.push_back(message);
   }
   MessagePair& pair(uint32_t rank, uint32_t peer) {
-    for (MessagePair& each : notes_[rank].pairs) {
+    for (MessagePair& each : records_[rank].pairs) {
       if (each.rank == peer) return each;
     }
-    return notes_[rank].pairs.emplace_back(MessagePair{.rank = peer});
+    return records_[rank].pairs.emplace_back(MessagePair{.rank = peer});
   }
 
-  std::vector<MessageNotes> notes_;
+  std::vector<MessageRecords> records_;
   std::vector<OperationRecord> calls_;
   std::vector<RankState> states_;
 };

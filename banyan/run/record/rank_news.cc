@@ -29,24 +29,24 @@ void read_type(std::istream& stream, codec::WireType& type) {
 }
 
 // The messages that are worth telling.
-MessageNotes newest(MessageNotes notes, int64_t now) {
-  std::erase_if(notes.messages, [](const MessageRecord& message) { return !message.is_open(); });
-  std::stable_sort(notes.messages.begin(), notes.messages.end(), [](const MessageRecord& a, const MessageRecord& b) {
-    return (a.awaited_since != 0) > (b.awaited_since != 0);
-  });
-  if (notes.messages.size() > RankNews::kMessages) notes.messages.resize(RankNews::kMessages);
-  const auto is_told = [&](const MessagePair& pair) {
-    return std::any_of(notes.messages.begin(), notes.messages.end(),
-                       [&](const MessageRecord& message) { return message.peer == pair.rank; });
+MessageRecords newest(MessageRecords records, int64_t now) {
+  std::erase_if(records.messages, [](const MessageRecord& message) { return !message.is_open(); });
+  std::stable_sort(
+      records.messages.begin(), records.messages.end(),
+      [](const MessageRecord& a, const MessageRecord& b) { return (a.awaited_since != 0) > (b.awaited_since != 0); });
+  if (records.messages.size() > RankNews::kMessages) records.messages.resize(RankNews::kMessages);
+  const auto is_of_message = [&](const MessagePair& pair) {
+    return std::ranges::any_of(records.messages,
+                               [&](const MessageRecord& message) { return message.peer == pair.rank; });
   };
-  if (notes.pairs.size() > RankNews::kPairs) {
-    std::stable_partition(notes.pairs.begin(), notes.pairs.end(), is_told);
-    notes.pairs.resize(RankNews::kPairs);
+  if (records.pairs.size() > RankNews::kPairs) {
+    std::stable_partition(records.pairs.begin(), records.pairs.end(), is_of_message);
+    records.pairs.resize(RankNews::kPairs);
   }
-  for (MessageRecord& message : notes.messages) {
+  for (MessageRecord& message : records.messages) {
     if (message.awaited_since != 0) message.awaited_since = std::min<int64_t>(-1, message.awaited_since - now);
   }
-  return notes;
+  return records;
 }
 
 MessageRecord read_message(std::istream& stream) {

@@ -25,7 +25,7 @@ struct RankNews {
   int64_t since = 0;  // ns since the last of them ended, or since it was called if it is under way; 0 unknown
   // Those under way, and of those at most kMessages, first those that somebody waits for; at most kPairs peers, first
   // those of these messages. Times are before now, which is 0.
-  MessageNotes messages = {};
+  MessageRecords messages = {};
 
   // The news from this memory of a Recorder, and from these messages, as of `now` on CLOCK_MONOTONIC. Throws
   // Error{invalid_input} when there is no recorder.

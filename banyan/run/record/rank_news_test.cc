@@ -75,7 +75,7 @@ TEST_F(RankNewsTest, TellOfOpenMessagesAndOfTheirNumbers) {
   messages_.end(over, true, 7, OperationState::done);
   messages_.begin({.peer = 7, .tag = 4, .count = 2});
   const auto awaited = messages_.begin({.type = element::DataType::float64, .peer = kNoRank, .tag = 5, .count = 10});
-  messages_.note_wait(awaited, 100);
+  messages_.record_wait(awaited, 100);
   g_time = 160;
   recorder_.begin({});
   const RankNews told = RankNews::decode(news().encode());
@@ -94,7 +94,7 @@ TEST_F(RankNewsTest, TellOfOpenMessagesAndOfTheirNumbers) {
 TEST_F(RankNewsTest, KeepTheMostImportantOfManyMessages) {
   MessageBook::Place last{};
   for (uint32_t i = 0; i < 200; ++i) last = messages_.begin({.is_send = true, .peer = i, .count = i});
-  messages_.note_wait(last, g_time);
+  messages_.record_wait(last, g_time);
   const RankNews told = RankNews::decode(news().encode());
   ASSERT_EQ(told.messages.messages.size(), RankNews::kMessages);
   EXPECT_EQ(told.messages.messages.front().peer, 199u) << "somebody waits for it";

@@ -155,8 +155,8 @@ Snapshot snapshot(std::span<const std::byte> memory) {
       ++result.torn;
     }
   }
-  std::sort(result.operations.begin(), result.operations.end(),
-            [](const OperationRecord& a, const OperationRecord& b) { return a.ticket < b.ticket; });
+  std::ranges::sort(result.operations,
+                    [](const OperationRecord& a, const OperationRecord& b) { return a.ticket < b.ticket; });
   return result;
 }
 

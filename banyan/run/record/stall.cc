@@ -52,7 +52,7 @@ class Search {
     return is_known ? std::optional(state.waits_for) : std::nullopt;
   }
   bool anybody_waits() const {
-    return std::any_of(inside_.begin(), inside_.end(), [&](uint32_t rank) { return target(at(rank)).has_value(); });
+    return std::ranges::any_of(inside_, [&](uint32_t rank) { return target(at(rank)).has_value(); });
   }
   Ranks waiting_without(const Ranks& excluded) const {
     Ranks rest;
@@ -61,8 +61,7 @@ class Search {
   }
   Stall blame(FindingKind kind, Ranks ranks, uint64_t sequence) const {
     Ranks waiting = waiting_without(ranks);
-    return {
-        .kind = kind, .ranks = std::move(ranks), .waiting = std::move(waiting), .sequence = sequence, .sentence = ""};
+    return {.kind = kind, .ranks = std::move(ranks), .waiting = std::move(waiting), .sequence = sequence};
   }
 
   // The last step of a chain: `waiter` waits for `rank`, which does not wait on.
@@ -178,7 +177,7 @@ class Search {
   static bool needs_any(const RankState& state, const Ranks& ranks) {
     if (state.is_inside()) return true;
     const uint32_t peer = state.awaited()->peer;
-    return std::binary_search(ranks.begin(), ranks.end(), peer);
+    return std::ranges::binary_search(ranks, peer);
   }
 
   std::optional<Stall> unhealthy(Health health, FindingKind kind) const {
@@ -228,8 +227,7 @@ class Search {
 
   // Ranks wait for several at a time and name one; so who has not called it may be named by nobody.
   bool has_late(uint64_t wanted) const {
-    return std::any_of(states_.begin(), states_.end(),
-                       [&](const auto& entry) { return is_late(*entry.second, wanted); });
+    return std::ranges::any_of(states_, [&](const auto& entry) { return is_late(*entry.second, wanted); });
   }
 
   Stall late(uint64_t wanted) const {
@@ -274,15 +272,14 @@ class Search {
   // All chains run in circles.
   Stall circle() const {
     Ranks members;
-    uint32_t here = *std::find_if(inside_.begin(), inside_.end(), [&](uint32_t rank) { return target(at(rank)); });
+    uint32_t here = *std::ranges::find_if(inside_, [&](uint32_t rank) { return target(at(rank)).has_value(); });
     for (size_t i = 0; i < states_.size(); ++i) here = *target(at(here));  // now it is on the circle
     do {
       members.push_back(here);
       here = *target(at(here));
     } while (here != members.front());
-    const auto last = std::min_element(members.begin(), members.end(), [&](uint32_t a, uint32_t b) {
-      return std::pair(at(a).step, a) < std::pair(at(b).step, b);
-    });
+    const auto last = std::ranges::min_element(
+        members, [&](uint32_t a, uint32_t b) { return std::pair(at(a).step, a) < std::pair(at(b).step, b); });
     std::rotate(members.begin(), last, members.end());
     const RankState& least = at(members.front());
     if (has_late(least.sequence)) return late(least.sequence);

@@ -36,7 +36,7 @@ struct RankState {
   Health health = Health::alive;
   int64_t since = 0;  // ns since it ended, or since it was called if it is under way; 0 unknown
   const OperationRecord* operation = nullptr;  // its record, if that is known; borrowed
-  const MessageNotes* messages = nullptr;      // of messages, if that is known; borrowed
+  const MessageRecords* messages = nullptr;    // of messages, if that is known; borrowed
   int64_t now = 0;                             // on the clock of `messages`
 
   // Called, but not over; one that failed was in it until it gave up.
@@ -72,10 +72,10 @@ std::string_view to_string(FindingKind kind);
 
 struct Stall {
   FindingKind kind = FindingKind::none;
-  std::vector<uint32_t> ranks;    // ascending
-  std::vector<uint32_t> waiting;  // ranks that wait, directly or not; ascending
-  uint64_t sequence = 0;          // of the call in question
-  std::string sentence;           // without a full stop; empty when nothing stalls
+  std::vector<uint32_t> ranks;      // ascending
+  std::vector<uint32_t> waiting{};  // ranks that wait, directly or not; ascending
+  uint64_t sequence = 0;            // of the call in question
+  std::string sentence{};           // without a full stop; empty when nothing stalls
 };
 
 // One state per rank, in any order. Waiting for a rank not given counts as waiting for nobody. O(ranks log ranks) where

@@ -29,7 +29,7 @@ bool is_usable(const OperationRecord& record) {
 // By operation, who came when.
 std::map<uint64_t, std::vector<Arrival>> arrivals(std::span<const RankDump* const> dumps) {
   const bool share_a_clock =
-      std::all_of(dumps.begin(), dumps.end(), [&](const RankDump* dump) { return dump->host == dumps.front()->host; });
+      std::ranges::all_of(dumps, [&](const RankDump* dump) { return dump->host == dumps.front()->host; });
   std::map<uint64_t, std::vector<Arrival>> by_operation;
   for (const RankDump* dump : dumps) {
     for (const OperationRecord& record : dump->operations) {
@@ -75,17 +75,14 @@ std::optional<Straggler> find_straggler(std::span<const RankDump* const> dumps) 
     ++tally.times_last;
     tally.lateness += static_cast<double>(ranks[0].time) - static_cast<double>(ranks[1].time);
   }
-  const auto worst = std::max_element(tallies.begin(), tallies.end(), [](const auto& a, const auto& b) {
-    return a.second.times_last < b.second.times_last;
-  });
+  const auto worst = std::ranges::max_element(
+      tallies, [](const auto& a, const auto& b) { return a.second.times_last < b.second.times_last; });
   const double total = static_cast<double>(operations.size());
   Straggler found{
       .rank = worst->first,
       .operations = operations.size(),
       .share = static_cast<double>(worst->second.times_last) / total,
-      .lateness = static_cast<int64_t>(worst->second.lateness / static_cast<double>(worst->second.times_last)),
-      .cost = 0,
-      .sentence = ""};
+      .lateness = static_cast<int64_t>(worst->second.lateness / static_cast<double>(worst->second.times_last))};
   const double each = period(*dumps.front());
   if (each > 0) found.cost = std::min(1.0, worst->second.lateness / total / each);
   if (found.share < suspicious_share(dumps.size()) || found.cost < kLeastCost) return std::nullopt;

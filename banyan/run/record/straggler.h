@@ -17,7 +17,7 @@ struct Straggler {
   int64_t lateness = 0;     // ns after the last but one, on average over those
   double cost = 0;          // what part of the time the others spent waiting for it
   // "rank 5 entered last in 93 % of 1,000 operations, on average 1.2 ms after the others, ..."
-  std::string sentence;
+  std::string sentence{};
 };
 
 // The straggler of one communicator. `dumps`: one per rank, two at least. Looks at the operations that none leaves

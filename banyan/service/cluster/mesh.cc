@@ -97,7 +97,7 @@ Mesh::Peer& Mesh::peer_at(const HostCard& daemon, uint64_t round) {
   run::AgentConnections::Events events{
       .received = [this, name](uint32_t, const run::Message& message) { events_.received(name, message.body); },
       .connected = [this, name](uint32_t) { record_reach(name, true); },
-      .heard = [](uint32_t) {},
+      .sign_of_life = [](uint32_t) {},
       .unreachable = [this, name](uint32_t, const std::string&, bool) { record_reach(name, false); },
       .refused = [this, name](uint32_t) { record_reach(name, false); },
       .dropped =

@@ -16,8 +16,8 @@ namespace {
 using element::DataType;
 using element::ReduceOp;
 using run::MessageBook;
-using run::MessageNotes;
 using run::MessageRecord;
+using run::MessageRecords;
 using run::OperationKind;
 using run::OperationRecord;
 using run::OperationState;
@@ -129,7 +129,7 @@ void a_message_is_overwritten(Trial& trial) {
   auto& book = *new MessageBook(2);
   for (size_t i = 0; i < MessageBook::kPlaces; ++i) {
     const MessageBook::Place place = book.begin(kSend);
-    if (i == 0) book.note_wait(place, 1);
+    if (i == 0) book.record_wait(place, 1);
     if (i == 0) book.end(place, true, 1, OperationState::failed);
   }
   trial.thread("writer", [&book] { book.begin(kReceive); });
@@ -145,11 +145,11 @@ void a_message_is_awaited(Trial& trial) {
   constexpr int64_t kNow = 5 * MessageBook::kLongestGap;
   auto& book = *new MessageBook(2);
   const MessageBook::Place place = book.begin(kReceive);
-  trial.thread("writer", [&book, place] { book.note_wait(place, kNow); });
+  trial.thread("writer", [&book, place] { book.record_wait(place, kNow); });
   trial.thread("reader", [&book, &trial] {
-    const MessageNotes notes = book.read(kNow);
-    trial.expect(notes.messages.size() == 1, "the message is not there");
-    const int64_t since = notes.messages.front().awaited_since;
+    const MessageRecords records = book.read(kNow);
+    trial.expect(records.messages.size() == 1, "the message is not there");
+    const int64_t since = records.messages.front().awaited_since;
     trial.expect(since == 0 || since == kNow, "awaited since another time");
   });
 }
