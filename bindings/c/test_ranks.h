@@ -26,7 +26,7 @@ class MeetingPlace {
 };
 
 // Runs the body in `count` processes at once and returns what each of them returned, or "killed by 9". One that lasts
-// longer than two minutes is ended by its alarm clock, unless it sets that itself. An exception's text is returned, too.
+// longer than two minutes is ended by its alarm clock, unless it sets that itself. An exception gives its text.
 using ProcessBody = std::function<std::string(int number)>;
 std::vector<std::string> run_processes(int count, const ProcessBody& body);
 

@@ -17,7 +17,7 @@ namespace banyan::pytorch {
 // value of its future are the outputs of all, one after the other. Any thread.
 //
 // Invariants, each an INVARIANT in joined_work.cc.
-//   1. Whoever has waited for it finds all its parts completed.
+//   1. After a wait for it, all its parts are completed.
 //   2. Each part's future calls back once, and the last of them settles the future of all.
 class JoinedWork : public c10d::Work {
  public:

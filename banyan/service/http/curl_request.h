@@ -57,7 +57,7 @@ class CurlRequest {
     problem_.fill(0);
     return std::exchange(answer_, {});
   }
-  // Of a request that has ended with this. CURLE_WRITE_ERROR: the answer is too long.
+  // The text of a request that has ended with this. CURLE_WRITE_ERROR: the answer is too long.
   std::string problem(CURLcode why) const { return problem_[0] != 0 ? problem_.data() : curl_easy_strerror(why); }
 
   static void expect(CURLcode code) {
