@@ -56,7 +56,7 @@ class Trials : public ChannelTransport, private LaneControl {
   std::vector<std::byte> drain(uint32_t) override { return {}; }
   size_t in_flight(uint32_t) override { return 0; }
   bool was_reset(uint32_t) override { return false; }
-  void tell_path(uint32_t, const Path&) override {}
+  void announce_path(uint32_t, const Path&) override {}
   void try_path(uint32_t peer, const Path& path) override { begun.push_back({.peer = peer, .path = path}); }
   std::vector<Tried> tried() override { return std::exchange(ended, {}); }
 };
