@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "banyan/run/agent/agent.h"
 #include "banyan/run/join/endpoint_record.h"
 #include "banyan/run/system/child.h"
@@ -27,7 +25,6 @@ class ForkedWorld {
     std::array<std::atomic<uint32_t>, kMost + 1> words;
     std::array<std::atomic<int32_t>, kMost> pids;
     std::array<std::atomic<uint64_t>, kMost> start_times;
-    std::atomic<int64_t> struck_at;  // when the test last sent a signal, on the steady clock
 
     void say(uint32_t who, uint32_t value) {
       words[who] = value;
@@ -41,10 +38,6 @@ class ForkedWorld {
         futex_wait(words[who], now, std::chrono::milliseconds(100));
       }
       return true;
-    }
-    std::chrono::milliseconds since_strike() const {
-      const std::chrono::steady_clock::time_point then{std::chrono::steady_clock::duration(struck_at)};
-      return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - then);
     }
   };
   static constexpr uint32_t kTest = kMost;
@@ -103,7 +96,6 @@ class ForkedWorld {
   }
   void say(uint32_t value) { board().say(kTest, value); }
   void strike(uint32_t rank, int signal) {
-    board().struck_at = std::chrono::steady_clock::now().time_since_epoch().count();
     ranks_[rank].process().send(signal);
     // Its threads run on for a moment otherwise.
     if (signal == SIGSTOP) {
