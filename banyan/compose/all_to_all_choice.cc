@@ -6,7 +6,7 @@
 
 #include "banyan/base/error.h"
 #include "banyan/compose/call_traffic.h"
-#include "banyan/fabric/ways.h"
+#include "banyan/fabric/shortest_paths.h"
 #include "banyan/run/record/log.h"
 #include "banyan/schedule/cost.h"
 
@@ -19,11 +19,11 @@ double seconds_of_a_message() { return std::chrono::duration<double>(schedule::A
 
 bool AllToAllChoice::must_forward() {
   if (must_forward_) return *must_forward_;
-  fabric::ShortestWays ways(book_.fabric());
+  fabric::ShortestPaths paths(book_.fabric());
   must_forward_ = std::any_of(ranks_.begin(), ranks_.end(), [&](NodeId to) {
-    ways.search(to, {});
+    paths.search(to, {});
     return std::any_of(ranks_.begin(), ranks_.end(),
-                       [&](NodeId from) { return ways.hops(from) == fabric::ShortestWays::kFar; });
+                       [&](NodeId from) { return paths.hops(from) == fabric::ShortestPaths::kFar; });
   });
   return *must_forward_;
 }

@@ -81,7 +81,7 @@ class Agent {
                                        std::chrono::milliseconds at_most);
 
   // One for each communicator. The registration takes the hooks back at its end.
-  HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
+  [[nodiscard]] HookRegistration attach(uint64_t communicator, CommunicatorHooks hooks);
 
   // Asks all ranks of the world what `communicator` does there, by way of the hub, or directly when the hub does not
   // answer. Returns the answers indexed by world rank, at the deadline or when there is nothing more to wait for.

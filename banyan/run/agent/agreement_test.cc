@@ -307,7 +307,7 @@ void expect_one_opinion(const Group& group, uint64_t seed) {
   }
 }
 
-// How the ranks that have called and are not kept from it came to an end.
+// The ends of the ranks that have called and are not kept from it, counted.
 struct Ends {
   uint32_t agreed = 0, failed = 0;
 

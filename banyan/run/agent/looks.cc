@@ -76,7 +76,7 @@ void Looks::answer_door() {
 
 void Looks::admit(std::unique_ptr<ByteStream> stream) {
   if (visitors_.size() >= kMostVisitors) visitors_.pop_front();
-  visitors_.emplace_back(std::move(stream));
+  visitors_.emplace_back().stream = std::move(stream);
   const auto visitor = std::prev(visitors_.end());
   visitor->timer.set_after(reactor_, kVisit, [this, visitor] { visitors_.erase(visitor); });
   visitor->stream->watch([this, visitor](bool may_receive, bool may_send) {

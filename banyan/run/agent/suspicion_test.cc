@@ -171,7 +171,7 @@ TEST(Suspicion, TellsEverybodyEverythingOnceThoughConnectionsBreak) {
     for (int i = 0; i < 20; ++i) {
       world.some_time_within(seconds(2), [&] {
         sent.push_back("text " + std::to_string(sent.size()));
-        world.core(world.draw_rank()).queries().tell(SimulatedWorld::kGroup, sent.back());
+        world.core(world.draw_rank()).queries().broadcast(SimulatedWorld::kGroup, sent.back());
       });
       world.some_time_within(seconds(2), [&] { world.network().reset(world.draw_rank(), world.draw_rank()); });
     }

@@ -147,7 +147,7 @@ struct RandomWorld {
 
   // One more operation, by chance but for what `change` makes of it.
   void add(const std::function<void(TestOperation::Options&)>& change = {});
-  // Carries all out. What is wrong, or nothing. `writes_between`: lanes are lost, as Fleet says.
+  // Carries all out, and says what is wrong, or nothing. `writes_between`: lanes are lost, as Fleet says.
   std::string fault(uint64_t writes_between = 0);
   uint64_t below(uint64_t n) { return random() % n; }
 

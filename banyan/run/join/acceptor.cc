@@ -71,9 +71,7 @@ void Acceptor::answer() {
   try {
     send_at_once(socket);
     const int fd = socket.get();
-    Handshake handshake = Handshake::callee(std::move(socket), secret_, name_);
-    strangers_.emplace_back(std::move(handshake));
-    const auto stranger = std::prev(strangers_.end());
+    const auto stranger = strangers_.emplace(strangers_.end(), Handshake::callee(std::move(socket), secret_, name_));
     stranger->timer.set_after(reactor_, options_.stranger_time, [this, stranger] {
       dismiss(stranger, "a caller was hung up on, as it did not say who it is");
     });

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "banyan/run/join/handshake.h"
 #include "banyan/run/join/listener.h"
@@ -59,8 +60,9 @@ class Acceptor {
 
  private:
   struct Stranger {
+    explicit Stranger(Handshake own) : handshake(std::move(own)) {}
     Handshake handshake;
-    Alarm timer{};
+    Alarm timer;
   };
   using Strangers = std::list<Stranger>;
 

@@ -2,7 +2,7 @@
 //
 //   Reminder reminder(deadline);
 //   while (...) {
-//     if (reminder.is_due()) reminder.tell("rank 0 at tcp://node0:29501");
+//     if (reminder.is_due()) reminder.log("rank 0 at tcp://node0:29501");
 #pragma once
 
 #include <algorithm>

@@ -68,7 +68,7 @@ class World {
 
   // What kept it from its end, or nothing. Prints its story to those who look at one seed.
   std::string run();
-  // Which rank was in one call for longer than that, or nothing.
+  // A complaint about a rank that was in one call for longer than that, or nothing.
   std::string waits_beyond(std::chrono::nanoseconds most, uint32_t rank) const;
 
  private:
