@@ -71,6 +71,9 @@ TEST(MeshMessages, AreRefusedWhenAnythingIsMissingOrTooMuch) {
   for (const uint32_t sixteenths : {0u, 17u}) {
     EXPECT_THROW(decode_mesh_message(encode(SessionView{.communicator = "a", .view = {{4, sixteenths}}})), Error);
   }
+  std::string answer = encode(OperatorAnswer{.number = 7, .is_refusal = true, .body = "no"});
+  answer[1 + sizeof(uint64_t)] = 2;
+  EXPECT_THROW(decode_mesh_message(answer), Error) << "a flag";
 }
 
 }  // namespace

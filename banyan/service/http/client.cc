@@ -70,6 +70,7 @@ int look_who_listens(void* caller, char*, char*, int, int) noexcept {
     return CURL_PREREQFUNC_ABORT;
   }
 }
+
 class Request {
  public:
   Request(const Place& place, const std::string& method, const std::string& target, const std::string& body,

@@ -52,7 +52,7 @@ class CurlRequest {
     expect(curl_easy_getinfo(easy_.get(), which, &value));
     return value;
   }
-  // That has come since this was called last.
+  // That has come since this was called last. Forgets what went wrong, too.
   std::string take_answer() {
     problem_.fill(0);
     return std::exchange(answer_, {});

@@ -104,7 +104,7 @@ class ClientRings {
 
 // The daemon's side, where completions may wait for room.
 //
-// 1. Completions reach the client in the order of complete() and of keep(), each once.
+// 1. Completions reach the client in the order in which keep() had them, each once. One of complete() goes before them.
 // 2. One that is kept waits only while the ring has no room for it, or until flush().
 class DaemonRings {
  public:

@@ -21,7 +21,7 @@ class ClientConnectionTest : public ::testing::Test {
     run::FileDescriptor own(ends[1]);
     ClientProcess process = process_of(own);
     connection_.emplace(reactor_, std::move(own), std::move(process),
-                        ClientConnection::Hooks{.said =
+                        ClientConnection::Hooks{.received =
                                                     [this](const ClientMessage&, std::optional<run::FileDescriptor>&) {
                                                       if (++heard_ == ends_after_) connection_->end();
                                                     },
@@ -72,7 +72,7 @@ TEST_F(ClientConnectionTest, HearsNoMoreWishesThanItMayOweAnswers) {
   offer(100);
   reactor_.after(milliseconds(50), [this] {
     EXPECT_EQ(heard_, 64u);
-    for (uint64_t wish = 0; wish < 10; ++wish) connection_->say(RegionPlaced{.wish = wish, .place = {}});
+    for (uint64_t wish = 0; wish < 10; ++wish) connection_->send(RegionPlaced{.wish = wish, .place = {}});
   });
   run_for(milliseconds(100));
   EXPECT_EQ(heard_, 74u);

@@ -54,8 +54,9 @@ std::vector<EarlyBox::Item> EarlyBox::take(const Key& key) {
 }
 
 const Error* EarlyBox::refusal_of(const std::string& communicator) const {
+  // A daemon that sends nonsense may have sent something else for a rank of this number.
   const auto found = by_key_.find({communicator, kAllRanks});
-  return found == by_key_.end() ? nullptr : &std::get<Error>(found->second->item.what);
+  return found == by_key_.end() ? nullptr : std::get_if<Error>(&found->second->item.what);
 }
 
 void EarlyBox::sweep(Time now) {

@@ -61,9 +61,10 @@ TEST(EarlyBox, TakesFromThoseThatHaveMostWhenItIsFull) {
 
 TEST(EarlyBox, KnowsOneRefusalOfACommunicatorAsLongAsThereIsRoom) {
   EarlyBox box;
-  EXPECT_EQ(box.refusal_of("a"), nullptr);
+  box.keep({.key = {"b", UINT32_MAX}, .user = "2", .what = EarlyBox::Text("for a rank that nobody has")}, {});
+  for (const std::string communicator : {"a", "b"}) EXPECT_EQ(box.refusal_of(communicator), nullptr);
   for (const std::string why : {"first", "second"}) box.keep_refusal("a", "1", Error(ErrorCode::io, why), {});
-  EXPECT_EQ(box.size(), 1u);
+  EXPECT_EQ(box.size(), 2u);
   box.keep(text("a", "1", "for rank 0"), {});
   EXPECT_THAT(texts(box.take({"a", 0})), ElementsAre("for rank 0"));
   ASSERT_NE(box.refusal_of("a"), nullptr);
@@ -100,10 +101,9 @@ TEST(EarlyBox, ForgetsLanesWhoseCallersHaveHungUp) {
 
 TEST(EarlyBox, ForgetsWhatNobodyComesFor) {
   EarlyBox box;
-  const EarlyBox::Time begin{};
-  box.keep(text("a", "1", "old"), begin);
-  box.keep(text("a", "1", "new"), begin + minutes(5));
-  box.sweep(begin + minutes(10));
+  box.keep(text("a", "1", "old"), {});
+  box.keep(text("a", "1", "new"), EarlyBox::Time(minutes(5)));
+  box.sweep(EarlyBox::Time(minutes(10)));
   EXPECT_THAT(texts(box.take({"a", 0})), ElementsAre("new"));
 }
 

@@ -34,30 +34,30 @@ struct AdviserOnTwoSpines : ::testing::Test {
 };
 
 TEST_F(AdviserOnTwoSpines, SaysNothingToWhoIsAlone) {
-  note("a", {{0, 50}, {1, 50}});
+  record("a", {{0, 50}, {1, 50}});
   EXPECT_FALSE(adviser.advise(Time(0)));
 }
 
 TEST_F(AdviserOnTwoSpines, SaysNothingToThoseWhoDoNotMeet) {
-  note("a", {{0, 50}});
-  note("b", {{1, 50}});
+  record("a", {{0, 50}});
+  record("b", {{1, 50}});
   EXPECT_FALSE(adviser.advise(Time(0)));
 }
 
 TEST_F(AdviserOnTwoSpines, OfTwoThatMeetOneIsAdvisedAndTheOtherMayStay) {
-  note("a", {{0, 50}});
-  note("b", {{0, 50}});
+  record("a", {{0, 50}});
+  record("b", {{0, 50}});
   const auto advice = adviser.advise(Time(0));
   ASSERT_TRUE(advice);
   EXPECT_EQ(advice->communicator, "a");
   EXPECT_THAT(advice->view, ElementsAre(OfLink(0, 8)));
-  note("a", {{1, 50}});  // it has taken the advice
+  record("a", {{1, 50}});  // it has taken the advice
   EXPECT_FALSE(adviser.advise(std::chrono::milliseconds(1)));
 }
 
 TEST_F(AdviserOnTwoSpines, TheNextIsAdvisedWhereTheFirstStays) {
-  note("a", {{0, 50}});
-  note("b", {{0, 50}});
+  record("a", {{0, 50}});
+  record("b", {{0, 50}});
   EXPECT_EQ(adviser.advise(Time(0))->communicator, "a");
   EXPECT_EQ(adviser.advise(std::chrono::milliseconds(1))->communicator, "b");
   for (Time now = std::chrono::milliseconds(2); now < std::chrono::seconds(9); now += std::chrono::milliseconds(100)) {
@@ -66,49 +66,49 @@ TEST_F(AdviserOnTwoSpines, TheNextIsAdvisedWhereTheFirstStays) {
 }
 
 TEST_F(AdviserOnTwoSpines, AHigherClassHasReservedWhatItUses) {
-  note("a", {{0, 50}}, Time(0), {.tenant = "", .weight = 1, .share_class = ShareClass::high});
-  note("b", {{0, 50}, {1, 50}}, Time(0), {.tenant = "", .weight = 100, .share_class = ShareClass::normal});
+  record("a", {{0, 50}}, Time(0), {.tenant = "", .weight = 1, .share_class = ShareClass::high});
+  record("b", {{0, 50}, {1, 50}}, Time(0), {.tenant = "", .weight = 100, .share_class = ShareClass::normal});
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 15), OfLink(1, 15))) << "less the floor";
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 1)));
 }
 
 TEST_F(AdviserOnTwoSpines, WithinAClassPartsGoByWeight) {
-  note("a", {{0, 50}}, Time(0), {.tenant = "", .weight = 3, .share_class = ShareClass::low});
-  note("b", {{0, 50}}, Time(0), {.tenant = "", .weight = 1, .share_class = ShareClass::low});
+  record("a", {{0, 50}}, Time(0), {.tenant = "", .weight = 3, .share_class = ShareClass::low});
+  record("b", {{0, 50}}, Time(0), {.tenant = "", .weight = 1, .share_class = ShareClass::low});
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 12)));
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 4)));
 }
 
 TEST_F(AdviserOnTwoSpines, ATenantsWeightIsDividedAmongItsCommunicators) {
-  note("a", {{0, 50}});
-  note("b1", {{0, 50}}, Time(0), {.tenant = "b"});
-  note("b2", {{0, 50}}, Time(0), {.tenant = "b"});
+  record("a", {{0, 50}});
+  record("b1", {{0, 50}}, Time(0), {.tenant = "b"});
+  record("b2", {{0, 50}}, Time(0), {.tenant = "b"});
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 8)));
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 4)));
 }
 
 TEST_F(AdviserOnTwoSpines, OthersCountAsFarAsTheyUseALink) {
-  note("a", {{0, 50}});
-  note("b", {{0, 25}, {2, 200}});  // of 1 s on link 2, link 0 is busy for a quarter
+  record("a", {{0, 50}});
+  record("b", {{0, 25}, {2, 200}});  // of 1 s on link 2, link 0 is busy for a quarter
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 13), OfLink(2, 8))) << "1 / 1.25 of it";
 }
 
 TEST_F(AdviserOnTwoSpines, RemembersWhoComputesAndTellsWhenItIsForgotten) {
-  note("a", {{0, 50}});
-  note("b", {{0, 50}});
+  record("a", {{0, 50}});
+  record("b", {{0, 50}});
   EXPECT_THAT(adviser.advise(Time(0))->view, ElementsAre(OfLink(0, 8)));
   EXPECT_TRUE(adviser.advise(Time(0)));
-  note("a", {{0, 50}}, std::chrono::seconds(10));
+  record("a", {{0, 50}}, std::chrono::seconds(10));
   EXPECT_FALSE(adviser.advise(std::chrono::seconds(10)));
-  note("a", {{0, 50}}, std::chrono::seconds(11));
+  record("a", {{0, 50}}, std::chrono::seconds(11));
   EXPECT_THAT(adviser.advise(std::chrono::seconds(11))->view, ElementsAre(OfLink(0, 16)));
   EXPECT_FALSE(adviser.advise(std::chrono::seconds(13)));
 }
 
 TEST_F(AdviserOnTwoSpines, LinksThatDoNotExistAndReportsWithoutFootprintAreIgnored) {
-  note("a", {});
-  note("b", {{7, 50}});
-  note("c", {{0, 50}});
+  record("a", {});
+  record("b", {{7, 50}});
+  record("c", {{0, 50}});
   EXPECT_FALSE(adviser.advise(Time(0)));
 }
 
