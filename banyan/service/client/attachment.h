@@ -48,7 +48,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   const Capability& capability() const { return greeting_.welcome.capability; }  // see Welcome
   bool is_crowded() const { return greeting_.welcome.is_crowded; }               // the same
 
-  bool has_gone() { return connection_.is_gone(); }  // the daemon, or the connection to it
+  bool has_gone() const { return connection_.is_gone(); }  // the daemon, or the connection to it
   // A newer daemon has come, at which new sessions are to be opened. Those that are open go on.
   bool is_succeeded() const { return connection_.is_succeeded(); }
   // The error with which calls end then: "the service has gone (unix:...)".

@@ -55,7 +55,7 @@ class ControlConnection {
   bool is_in_child() const { return fork_guard_.is_in_child(); }
   void expect_own_process() const;
   // Also in a forked process, which has no part in it.
-  bool is_gone() {
+  bool is_gone() const {
     if (is_in_child()) return true;
     const std::lock_guard lock(mutex_);
     return is_gone_;
@@ -111,7 +111,7 @@ class ControlConnection {
   run::Event event_;  // there is something to send, or the end has come
   std::atomic<bool> stops_{false}, is_succeeded_{false};
   std::atomic<uint64_t> last_granted_{0};
-  std::mutex mutex_;  // protects what follows
+  mutable std::mutex mutex_;  // protects what follows
   std::condition_variable answered_;
   bool is_gone_ = false;
   uint64_t wishes_ = 0;

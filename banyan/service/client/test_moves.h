@@ -143,18 +143,13 @@ class Moves : public ::testing::Test {
     std::unique_ptr<MovingExecutor> executor;
     std::deque<std::pair<std::vector<int64_t>, std::vector<int64_t>>> flights;  // given and got
     uint64_t begun = 0, over = 0, steps = 0;
-    std::vector<std::string> told;
   };
   void make_ranks(const std::function<void(uint32_t rank, MovingExecutor::Options&)>& change = {}) {
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       MovingExecutor::Options options{.rank = rank,
                                       .size = kRanks,
                                       .tell = [this](const std::string& text) { tell(text); },
-                                      .tell_peers =
-                                          [this, rank](const Error& error) {
-                                            const std::lock_guard lock(mutex_);
-                                            ranks_[rank].told.push_back(error.message());
-                                          },
+                                      .tell_peers = {},
                                       .open =
                                           [this, rank](const SessionMover::Opening& opening, const run::Deadline&) {
                                             return std::make_unique<FalseExecutor>(service_, rank, opening);
@@ -260,7 +255,7 @@ class Moves : public ::testing::Test {
 
   Service service_;
   std::vector<Rank> ranks_ = std::vector<Rank>(kRanks);
-  std::mutex mutex_;  // protects texts_, told
+  std::mutex mutex_;  // protects texts_
   std::deque<std::pair<uint32_t, std::string>> texts_;
   bool delivers_at_once_ = false;
 };

@@ -16,8 +16,8 @@ constexpr std::chrono::seconds kSweep{1};
 
 }  // namespace
 
-// Composes the parts. Each knows those above it, and ends before them, and the workers, which begin last and end first.
-// Composes the parts. Each knows those above it alone, and ends before them.
+// Composes the parts. Each knows those above it, and ends before them. Some know the workers, too, which begin last and
+// end first, and `cluster_` knows `clients_`: they use these only in between.
 struct Daemon::Impl {
   Impl(Options options, HandedSockets sockets, Predecessor* predecessor);
   ~Impl() { upgrade_.unlink(); }

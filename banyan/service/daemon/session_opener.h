@@ -8,7 +8,8 @@
 // the operator drains this host, or once a newer daemon takes the place of this one.
 //
 // 1. A wish is answered once, unless its client has gone or has closed the session before.
-// 2. A session is opened once for each wish, and its quotas are charged from the wish on until it ends.
+// 2. A session is opened once for each wish, and its quotas are charged from the wish on until it is refused or closed,
+//    or its client has gone.
 // 3. Two sessions of one key are never open here at a time.
 //
 // On the reactor's thread, unless a function says otherwise.

@@ -7,7 +7,7 @@
 // serves, this daemon has no door, obeys it, and ends with its last session. If it fails, all goes on as before.
 //
 // 1. There is one successor at a time, and none begins while an older daemon lives.
-// 2. Nobody is let in and nothing is opened from the successor's "ready" on, until it serves or has failed.
+// 2. Nobody is let in and no wish for a session is taken from the successor's "ready" on, until it has failed.
 // 3. The asker for an upgrade gets one answer: when the successor serves, or has failed before.
 //
 // On the reactor's thread.

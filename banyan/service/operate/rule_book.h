@@ -71,9 +71,8 @@ class RuleBook {
 // A client as rules know it: its user's name, its cgroup, and the tenant that it names, which may be none.
 Subject subject_of(const ClientIdentity& client, const std::string& tenant);
 
-// Operators' commands about rules: daemons carry them out, and answer as JSON (operator_api.h says how it looks).
-//
-// On the thread of the RuleBook.
+// ---- Operators' commands about rules: daemons carry them out, and answer as JSON (operator_api.h says how it looks).
+
 // A communicator that is open, as rules know it.
 struct RuledCommunicator {
   std::string id, name, tenant;
