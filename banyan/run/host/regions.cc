@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 
 #include "banyan/run/system/system_error.h"

@@ -4,6 +4,7 @@
 
 #include "banyan/service/client/executors_in_force.h"
 #include "banyan/service/client/move_agreement.h"
+#include "banyan/service/client/session_mover.h"
 #include "banyan/service/client/text_box.h"
 #include "banyan/testing/test.h"
 

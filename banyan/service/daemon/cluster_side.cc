@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "banyan/fabric/links.h"
+#include "banyan/run/join/network.h"
 #include "banyan/run/system/ds_field.h"
 #include "banyan/run/system/host_names.h"
 #include "banyan/service/cluster/reachable_directory.h"
