@@ -35,7 +35,7 @@ class CallLog {
     std::function<Health(uint32_t rank)> health;  // of the other ranks, as a record should say it
     // Memory of the recorder: Recorder::kMemoryBytes that others may read. Null: the log's own memory.
     std::shared_ptr<std::byte> memory = {};
-    bool records_codes = true;  // a call with a code is noted as "float32 as int8"; if not, as "float32"
+    bool records_codes = true;  // a call with a code is recorded as "float32 as int8"; if not, as "float32"
   };
   // A call that the executor has.
   struct UnderWay {

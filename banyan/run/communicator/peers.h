@@ -39,7 +39,7 @@ class Peers {
 
   // Asks all what they have called last (RankNews). Blocks until all who live have answered, or for so long.
   virtual std::vector<PeerReport> ask(std::chrono::milliseconds at_most) = 0;
-  // Until the returned object goes, ranks that give no sign of life are found silent.
+  // Until the returned object goes, ranks that give no sign of life are found silent. Not null.
   virtual std::shared_ptr<void> watch_for_silence() = 0;
 };
 

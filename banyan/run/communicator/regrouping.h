@@ -4,7 +4,8 @@
 //
 // Invariants:
 //   1. An epoch is used once: those of values and of groups are counted apart, and mixed with the number of the
-//      communicator. Ranks count alike, since each of them takes part in all, or is left out for ever.
+//      communicator. Ranks count alike, since all of them make these calls: one that comes late is left out of what the
+//      others have agreed on meanwhile.
 //   2. The ranks that are acknowledged are ranks of the communicator, and this one is never among them.
 //   3. A group has this rank in it: an agreement that leaves it out throws.
 //

@@ -82,7 +82,7 @@ class Exchange {
   bool has_read_peers() const { return sees_counters_; }
   // The peer that called something else, when advance() has thrown for that.
   std::optional<uint32_t> mismatched() const { return mismatched_; }
-  // The first operation in which `peer` called something else, as far as its notes go back; else the last.
+  // The first operation in which `peer` called something else, as far as its records go back; else the last.
   uint64_t first_difference(uint32_t peer) const;
   // Grows whenever something was done.
   uint64_t steps() const { return steps_; }

@@ -4,7 +4,7 @@
 //   posts      what this rank offers in its last kPosts operations, written once per operation. The sequence number,
 //              stored last, says that the rest is there. A little data travels in the post itself, so that a small
 //              operation costs a cache line or two from each peer and nothing else.
-//   notes      what it calls in these operations, for those who find that they called something else.
+//   records    what it calls in these operations, for those who find that they called something else.
 //   progress   three counters, a cache line each: blocks staged, reduced and collected. A counter is
 //              `operation << kBlockBits | blocks` and only grows; when an operation is over it becomes that of the
 //              next.
@@ -31,7 +31,7 @@
 // relaxed, and has a fence between that and the look of the sleeper, which may look with acquire. If sleepers make
 // barriers, these stand for the fence and for that of publish(), whose store is a release there. A ring is a release,
 // since the ringing rank may have stored something before; `rings` is read relaxed, since the fence or the barrier
-// comes after. `asleep` and `sleepers` are taken back relaxed: to be rung once more does no harm. A note may be
+// comes after. `asleep` and `sleepers` are taken back relaxed: to be rung once more does no harm. A record may be
 // overwritten while it is read: its numbers are stored with release and loaded with acquire, so that a reader of a new
 // one sees the post before it. The counts of ranks that can attach and that make barriers go with `here`.
 #pragma once

@@ -1,5 +1,6 @@
 #include "banyan/service/cluster/gather.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 

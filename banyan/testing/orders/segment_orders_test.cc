@@ -87,7 +87,7 @@ void a_rank_is_rung(Trial& trial) {
 }
 
 // What a rank has called is looked up while it may be that many operations ahead that it writes there again.
-void a_note_is_overwritten(Trial& trial) {
+void a_record_is_overwritten(Trial& trial) {
   constexpr run::CallRecord::Numbers kFirst{1, 1, 1, 1}, kNext{2, 2, 2, 2};
   auto& host = *new TestHost(trial, 2, false);
   host.segment(0).call_record(0, 1).write(kFirst);
@@ -125,7 +125,7 @@ TEST(SegmentOrders, AllCount) {
   EXPECT_EQ(every_order_counts({"segment.h", "segment.cc"},
                                {a_rank_publishes<false>, a_rank_publishes<true>, others_sleep_already<false>,
                                 others_sleep_already<true>, a_rank_breaks_the_group<false>,
-                                a_rank_breaks_the_group<true>, a_rank_is_rung, a_note_is_overwritten, ranks_come}),
+                                a_rank_breaks_the_group<true>, a_rank_is_rung, a_record_is_overwritten, ranks_come}),
             "");
 }
 

@@ -27,7 +27,7 @@ class TestHost {
       for (uint32_t operation = 0; operation < run::Segment::kPosts; ++operation) {
         name(&segment.post(rank, operation), "the sequence");
         name(&segment.post(rank, operation).signature, "the post");
-        name(&segment.call_record(rank, operation), "the note");
+        name(&segment.call_record(rank, operation), "the record");
       }
       name(&segment.staged(rank), "staged");
       name(&segment.reduced(rank), "reduced");
