@@ -403,7 +403,7 @@ Agent::Expectation Agent::expect() {
     mailbox->post([&hub, count] { hub.expect(count->load() > 0); });
   };
   if (impl_->expectations()->fetch_add(1) == 0) impl_->post([adjust] { adjust(); });
-  return {nullptr, [adjust, pid = getpid(), count = impl_->expectations()](void*) {
+  return {impl_.get(), [adjust, pid = getpid(), count = impl_->expectations()](void*) {
             if (pid != getpid() || count->fetch_sub(1) != 1) return;
             try {
               adjust();

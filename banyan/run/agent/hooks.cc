@@ -22,7 +22,7 @@ void guard(const CommunicatorHooks& hooks, const Hook& hook) noexcept {
 }  // namespace
 
 HookRegistration HookBoard::attach(uint64_t communicator, CommunicatorHooks hooks) {
-  HookRegistration registration(nullptr, [board = shared_from_this(), communicator, pid = getpid()](void*) {
+  HookRegistration registration(this, [board = shared_from_this(), communicator, pid = getpid()](void*) {
     // A fork may have copied the lock while it was held.
     if (pid == getpid()) board->detach(communicator);
   });

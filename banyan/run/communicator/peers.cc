@@ -25,9 +25,6 @@ std::vector<PeerReport> AgentPeers::ask(std::chrono::milliseconds at_most) {
   return by_rank;
 }
 
-// An expectation points to nothing by itself, as if there was none.
-std::shared_ptr<void> AgentPeers::watch_for_silence() {
-  return std::make_shared<Agent::Expectation>(job_->agent().expect());
-}
+std::shared_ptr<void> AgentPeers::watch_for_silence() { return job_->agent().expect(); }
 
 }  // namespace banyan::run

@@ -47,7 +47,7 @@ StatisticsBoard::Entry StatisticsBoard::enter(const std::string& name, const Job
     living = living_.insert(living_.end(), {.name = name, .read = std::move(read)});
     place_ = place;
   }
-  Entry entry(nullptr, [this, living](void*) { leave(living); });
+  Entry entry(this, [this, living](void*) { leave(living); });
   if (Listener* const listener = board_listener.load()) listener->began(place);
   return entry;
 }
