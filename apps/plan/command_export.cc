@@ -52,7 +52,10 @@ class ExportCommand : public Command {
     const schedule::ExportFormat format =
         parse_option("--format", [&] { return schedule::parse_export_format(format_); });
     if (options_.max_bytes != 0 && options_.min_bytes > options_.max_bytes) {
-      throw Error(ErrorCode::invalid_input, "is above --max-bytes; swap them", "--min-bytes");
+      throw Error(ErrorCode::invalid_input,
+                  in_quotes(Bytes(options_.min_bytes).to_string()) + " is above --max-bytes " +
+                      in_quotes(Bytes(options_.max_bytes).to_string()) + "; swap them",
+                  "--min-bytes");
     }
     if (json_ && output_.empty()) {
       throw invalid("--json needs -o FILE: standard output cannot hold the table and the file");

@@ -28,7 +28,7 @@ bool is_of_communicator(banyan_result_t result) {
   return std::find(kOfCommunicator.begin(), kOfCommunicator.end(), result) != kOfCommunicator.end();
 }
 
-// By their numbers.
+// The texts of results, in the order of their numbers.
 constexpr std::array kResultTexts = {"success",
                                      "invalid argument",
                                      "a call that is not allowed now",

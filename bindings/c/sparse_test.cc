@@ -105,7 +105,7 @@ std::string add_up(banyan_comm_t comm, int rank, int size, const Table& of) {
 
 class SparseSums : public ::testing::TestWithParam<int> {
  protected:
-  // Of all tables with these rows, widths and types, in every way.
+  // Checks the sums of all tables with these rows, widths and types, in every way.
   static void expect_right(const std::vector<size_t>& rows, const std::vector<size_t>& widths,
                            const std::vector<banyan_type_t>& types) {
     std::vector<Table> tables;

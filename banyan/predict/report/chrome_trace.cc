@@ -55,11 +55,11 @@ class TraceWriter {
   }
 
  private:
-  // One event up to and including its process and thread; finish() closes it.
   // A row of the viewer.
   struct Place {
     uint64_t process, thread = 0;
   };
+  // One event up to and including its process and thread; the caller closes it.
   void begin(char phase, Place place) {
     if (out_.size() >= kBlock) {
       sink_(out_);

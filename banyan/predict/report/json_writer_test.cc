@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "banyan/base/units.h"
 #include "banyan/testing/test.h"
 
 namespace banyan::predict::report {
