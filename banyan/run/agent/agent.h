@@ -64,8 +64,8 @@ class Agent {
   const std::vector<Member>& members() const;
   // Valid as long as the agent. Safe to read by loops that spin.
   const Liveness& liveness() const;
-  // While at least one object that expect() returned lives, silence is watched for in the whole world. The object is not
-  // null, and may outlive the agent.
+  // While at least one object that expect() returned lives, silence is watched for in the whole world. The object may
+  // outlive the agent, and is not null.
   using Expectation = std::shared_ptr<void>;
   [[nodiscard]] Expectation expect();
   // Tells all ranks that this process leaves in peace; its end is no death then. Returns when all living ranks have
