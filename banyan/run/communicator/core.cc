@@ -76,8 +76,8 @@ std::unique_ptr<Executor> Communicator::Impl::make_executor(ExecutorFactory& fac
                     .name = options_.name,
                     .members = members_,
                     .rank = rank_,
-                    .tell_failure = [this](const Error& error) { send_failure(error); },
-                    .tell_text = [this](const std::string& text) { job_->agent().broadcast(id_, text); }});
+                    .send_failure = [this](const Error& error) { send_failure(error); },
+                    .send_text = [this](const std::string& text) { job_->agent().broadcast(id_, text); }});
   is_on_one_host_ = made.is_on_one_host;
   set_log_rank(job_->rank());
   BANYAN_LOG(info) << "communicator '" << options_.name << "': rank " << rank_ << " of " << members_.size() << ", "
@@ -98,7 +98,7 @@ void Communicator::Impl::receive(const std::string& text) {
   } else if (text.starts_with(kDump)) {
     log_->write_for_peer(text.substr(std::string_view(kDump).size()));
   } else if (PlanReviser* const reviser = executor_->reviser()) {
-    reviser->hear(text);
+    reviser->receive(text);
     if (!fork_guard_.is_in_child()) driver_->poll_reviser();
   }
 }

@@ -118,8 +118,8 @@ std::unique_ptr<Executor> DefaultExecutors::make_net_executor(const ExecutorSite
           .revises = options_.revises_plans && !is_ucx,
           .shared_lanes = is_ucx ? 1 : options_.connections},
       NetExecutor::Options{.is_oversubscribed = job_->is_oversubscribed(),
-                           .tell_peers = site.tell_failure,
-                           .tell = site.tell_text,
+                           .fail_peers = site.send_failure,
+                           .send = site.send_text,
                            .is_gone = [job = job_, members = site.members](
                                           uint32_t rank) { return job->agent().liveness().is_gone(members[rank]); },
                            .transport = make_transport});

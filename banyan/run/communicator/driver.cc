@@ -398,7 +398,7 @@ void Driver::take() noexcept {
 
 void Driver::drive(bool is_attended, const std::atomic<bool>& stops) {
   PlanReviser* const reviser = executor_.reviser();
-  if (is_attended && reviser != nullptr) guard([&] { reviser->attend(); });
+  if (is_attended && reviser != nullptr) guard([&] { reviser->poll(); });
   const BackOff back_off = executor_.back_off();
   const auto has_nothing = [&] {
     return pending_.load() == 0 && (is_over_ || reviser == nullptr || !reviser->is_unsettled());

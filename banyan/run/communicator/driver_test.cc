@@ -76,8 +76,8 @@ class FakeExecutor : public Executor, public PlanReviser {
   uint64_t propose(const PlanWish&) override { return 1; }
   std::optional<WishOutcome> outcome(uint64_t) const override { return std::nullopt; }
   uint32_t generation() const override { return 0; }
-  void hear(const std::string&) override {}
-  void attend() override { ++attended; }
+  void receive(const std::string&) override {}
+  void poll() override { ++attended; }
   void break_with(const Error&) override {}
   std::optional<Error> broken() const override { return std::nullopt; }
   PlanReviser* reviser() override { return this; }

@@ -32,15 +32,15 @@ namespace banyan::run {
 class PlanReviser {
  public:
   // A text that the executor of another rank, or this one, has sent to all ranks. Any thread.
-  virtual void hear(const std::string& text) = 0;
-  // Answers the texts that were heard, for when no call is in flight whose advance() would.
-  virtual void attend() = 0;
+  virtual void receive(const std::string& text) = 0;
+  // Answers the texts that were received, for when no call is in flight whose advance() would.
+  virtual void poll() = 0;
   // True while connections are made again, or calls confirmed, for what peers have still to get, though this rank may
-  // wait for nothing: attend() goes on with it.
+  // wait for nothing: poll() goes on with it.
   virtual bool is_unsettled() const { return false; }
-  // Not empty while peers may still want something of this rank, of calls that are over here: attend() is to be called
+  // Not empty while peers may still want something of this rank, of calls that are over here: poll() is to be called
   // at this moment, unless a call is made before.
-  virtual std::optional<std::chrono::steady_clock::time_point> attend_at() const { return std::nullopt; }
+  virtual std::optional<std::chrono::steady_clock::time_point> poll_at() const { return std::nullopt; }
   // Asks all ranks to plan for this, too. Returns at once, with the number of the wish among those of this rank, from 1
   // on; the ranks agree while calls are made, and adopt it all or not at all, from one call on. The wishes of a rank
   // take effect in the order in which they were made. Any thread.

@@ -23,8 +23,8 @@ struct ExecutorSite {
   std::vector<uint32_t> members;  // rank i is process members[i] of the job
   uint32_t rank = 0;              // this process in `members`
   // Both send to the other ranks and may be called by any thread while the executor lives.
-  std::function<void(const Error&)> tell_failure;     // ends their work in flight with this error
-  std::function<void(const std::string&)> tell_text;  // to the PlanReviser of all ranks, this one too
+  std::function<void(const Error&)> send_failure;     // ends their work in flight with this error
+  std::function<void(const std::string&)> send_text;  // to the PlanReviser of all ranks, this one too
 };
 
 class ExecutorFactory {

@@ -158,14 +158,14 @@ std::string play(Ranks& ranks, uint32_t rank, const Settings& settings, std::vec
     ++ended;
     if (settings.has_pauses && random() % 3 == 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-      executor.attend();
+      executor.poll();
     }
   }
   // Others may want something of it until they are through.
   bool is_settled = false;
   const auto are_settled = [&] {
-    executor.attend();
-    const bool is = !executor.is_unsettled() && !executor.attend_at();
+    executor.poll();
+    const bool is = !executor.is_unsettled() && !executor.poll_at();
     if (is != is_settled) settled += is ? 1 : UINT32_MAX;
     is_settled = is;
     return settled == settings.ranks;

@@ -150,7 +150,7 @@ bool NetExecutor::move_messages(std::vector<MessageDone>& done) {
 
 // ---- Other plans ----
 
-void NetExecutor::hear(const std::string& text) {
+void NetExecutor::receive(const std::string& text) {
   if (plans_.receive(text) || revision_.receive(text)) transport_->wake();
 }
 
@@ -168,7 +168,7 @@ bool NetExecutor::change_plans() {
   return moved;
 }
 
-void NetExecutor::attend() {
+void NetExecutor::poll() {
   revision_.answer();
   if (is_revising()) {
     revision_.advance();
@@ -206,7 +206,7 @@ bool NetExecutor::react(std::span<const pollfd> polled) {
 }
 
 void NetExecutor::break_with(const Error& error) {
-  options_.tell_peers(error);
+  options_.fail_peers(error);
   transport_->wake();
 }
 

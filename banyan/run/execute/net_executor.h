@@ -78,10 +78,10 @@ class NetExecutor : public Executor, public PlanReviser, private EventSource {
   // The number of calls that were over here and have begun again, since they were not over at all ranks. Any thread.
   uint32_t shared() const { return flights_.shared(); }
   uint32_t reroutes() const override { return revision_.reroutes(); }
-  void hear(const std::string& text) override;
-  void attend() override;
+  void receive(const std::string& text) override;
+  void poll() override;
   bool is_unsettled() const override;
-  std::optional<Clock::time_point> attend_at() const override { return flights_.settles_at(); }
+  std::optional<Clock::time_point> poll_at() const override { return flights_.settles_at(); }
   void break_with(const Error& error) override;
   std::optional<Error> broken() const override { return std::nullopt; }
   PlanReviser* reviser() override { return plans_.may_revise() ? this : nullptr; }

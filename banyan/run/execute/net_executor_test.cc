@@ -95,7 +95,7 @@ std::string call_and_revise(Ranks& ranks, uint32_t rank, uint32_t generations, c
     if (!sum.is_right()) return "wrong sums in call " + std::to_string(call);
   }
   const auto have_agreed = [&] {
-    executor.reviser()->attend();
+    executor.reviser()->poll();
     return std::all_of(ranks.executors.begin(), ranks.executors.end(),
                        [&](const auto& each) { return each->generation() >= generations; });
   };
@@ -362,7 +362,7 @@ TEST(NetExecutors, AdoptOneWishAfterTheOther) {
     Impatient watch;
     bool has_all = false;
     const auto have_all = [&] {
-      executor.reviser()->attend();
+      executor.reviser()->poll();
       if (!has_all && executor.adopted().bytes_per_second == all) {
         has_all = true;
         ++satisfied;

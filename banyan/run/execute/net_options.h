@@ -19,8 +19,8 @@ namespace banyan::run {
 
 struct NetOptions {
   bool is_oversubscribed = false;
-  std::function<void(const Error&)> tell_peers;
-  std::function<void(const std::string&)> tell;     // a text to all ranks, this one too: to their hear()
+  std::function<void(const Error&)> fail_peers;
+  std::function<void(const std::string&)> send;     // a text to all ranks, this one too: to their receive()
   std::function<bool(uint32_t rank)> is_gone = {};  // dead, or has left; empty: nobody is
   // Gate of the owner of several executors, who shares the links among them. Its sequences are the numbers of calls,
   // from 1 in the order of their starts.
@@ -32,7 +32,7 @@ struct NetOptions {
   // move what they can.
   std::shared_ptr<const StepBudget> budget = {};
   bool abandons = false;  // what is under way at its end (LaneControl::abandon)
-  // Small calls are over here before they are confirmed (revision.h): then attend_at() is to be heeded.
+  // Small calls are over here before they are confirmed (revision.h): then poll_at() is to be heeded.
   bool confirms_late = false;
   MemoryKeeper keeper = {};    // of messages that come before their receives, and of results that others may want
   Background background = {};  // for plans; empty: they are made on this executor's thread

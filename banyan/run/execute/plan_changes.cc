@@ -54,7 +54,7 @@ bool PlanChanges::advance(const NetPlans& plans, const Calls& calls) {
   }
   // Wishes and texts first: they may begin a change, bring it on or end it.
   for (const PlanWish& wish : proposed) switch_.want(wish);
-  for (const std::string& text : received) switch_.hear(text);
+  for (const std::string& text : received) switch_.receive(text);
   if (switch_.can_begin()) switch_.begin({.adopted = plans.adopted(), .shapes = plans.shapes()});
   bool moved = !received.empty();
   // This rank does what its phase asks for: it prepares, answers, drains or rests.

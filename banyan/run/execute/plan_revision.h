@@ -38,10 +38,10 @@ class PlanRevision {
     WorkDone& work;
   };
   PlanRevision(RankAndSize own, const NetOptions& options, const Parts& parts)
-      : options_(options), parts_(parts), talk_(own.rank, own.ranks, options.tell) {}
+      : options_(options), parts_(parts), talk_(own.rank, own.ranks, options.send) {}
 
   // False for a text that is about something else.
-  bool receive(const std::string& text) { return talk_.hear(text); }
+  bool receive(const std::string& text) { return talk_.receive(text); }
   // Stops if another rank has begun a revision.
   void answer();
   // Stops if this connection was lost and its rank may live: others are made. If not, returns false; when a rank is

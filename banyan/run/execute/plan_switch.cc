@@ -46,7 +46,7 @@ void PlanSwitch::say(const char* kind, uint32_t generation, const std::string& r
                    (rest.empty() ? "" : " ") + rest);
 }
 
-void PlanSwitch::hear(const std::string& text) {
+void PlanSwitch::receive(const std::string& text) {
   std::istringstream stream(text.substr(std::string_view(kPrefix).size()));
   std::string kind;
   uint32_t generation = 0, rank = 0;

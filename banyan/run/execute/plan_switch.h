@@ -37,7 +37,7 @@
 // part of a wish about cables that carry again is forgotten when a revision comes, which may have found them lost once
 // more; a rank that still finds that they carry says so again (lost_paths.h).
 //
-// Pure: texts come in by hear(), and go out by take_texts(). One thread.
+// Pure: texts come in by receive(), and go out by take_texts(). One thread.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,7 @@ class PlanSwitch {
   // ---- What the executor tells ----
 
   // A text of any rank, which begins with kPrefix. A text that cannot be read is ignored.
-  void hear(const std::string& text);
+  void receive(const std::string& text);
   // This rank wishes for something. Returns the number of the wish, from 1 on.
   uint64_t want(const PlanWish& wish);
   // On rank 0: the same for a rank that has sent its wish by other means, and wants nothing by want().

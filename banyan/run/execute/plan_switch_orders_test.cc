@@ -103,7 +103,7 @@ Wrong begin_call(World& world, Rank& rank) {
 // As restart() of an executor, when all that live have stopped.
 Wrong restart(World& world) {
   Revisions revisions(kRanks);
-  for (const Rank& rank : world.ranks) revisions.heard(rank.report);
+  for (const Rank& rank : world.ranks) revisions.receive(rank.report);
   const uint32_t generation = *world.ranks[0].stopped_for;
   const std::optional<RevisionDecision> decision = revisions.decide(generation);
   if (!decision) return "the ranks do not agree on a revision";
@@ -151,9 +151,9 @@ Wrong deliver(World& world, const Text& text) {
     if (generation <= rank.changes.settled()) return "";
     return stop(world, rank, generation);
   }
-  rank.changes.hear(text.text);
+  rank.changes.receive(text.text);
   PlanSwitch again = rank.changes;
-  again.hear(text.text);
+  again.receive(text.text);
   if (again != rank.changes) return "it matters that '" + text.text + "' came twice";
   post(world, rank);
   return "";

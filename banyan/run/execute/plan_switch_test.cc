@@ -15,8 +15,8 @@ TEST(PlanSwitch, KnowsWhichTextsRefuseTheChangeUnderWay) {
   leader.begin({.adopted = adopted, .shapes = {}});
   for (const std::string& text : leader.take_texts()) {
     EXPECT_FALSE(leader.is_refusal(text)) << text;
-    leader.hear(text);
-    other.hear(text);
+    leader.receive(text);
+    other.receive(text);
   }
   leader.ready("");
   other.ready("no room");
@@ -40,14 +40,14 @@ TEST(PlanSwitch, TellsWhichCallsToPrepareForWithTheirCodes) {
   leader.begin({.adopted = adopted, .shapes = shapes});
   const std::vector<std::string> texts = leader.take_texts();
   ASSERT_EQ(texts.size(), 1u);
-  other.hear(texts.front());
+  other.receive(texts.front());
   ASSERT_TRUE(other.change());
   EXPECT_EQ(other.change()->shapes, shapes);
   // A type that nobody knows.
   std::string wrong = texts.front();
   wrong.replace(wrong.rfind(' ', wrong.rfind(' ') - 1), std::string::npos, " 200 1");
   PlanSwitch third(1, 2);
-  third.hear(wrong);
+  third.receive(wrong);
   EXPECT_FALSE(third.change());
 }
 
@@ -58,7 +58,7 @@ void talk(std::vector<PlanSwitch*> ranks) {
     for (PlanSwitch* const rank : ranks) {
       for (const std::string& text : rank->take_texts()) {
         has_news = true;
-        for (PlanSwitch* const other : ranks) other->hear(text);
+        for (PlanSwitch* const other : ranks) other->receive(text);
       }
     }
   }
@@ -101,9 +101,9 @@ TEST(PlanSwitch, TakesWishesInTheOrderOfTheirNumbersWhateverThatOfTheirTexts) {
   for (const PlanWish& wish : wishes) other.want(wish);
   std::vector<std::string> texts = other.take_texts();
   ASSERT_EQ(texts.size(), 3u);
-  for (const size_t late : {2u, 1u}) leader.hear(texts[late]);
+  for (const size_t late : {2u, 1u}) leader.receive(texts[late]);
   EXPECT_FALSE(leader.can_begin()) << "the first is on its way";
-  for (const std::string& text : {texts[0], texts[1], texts[0]}) leader.hear(text);
+  for (const std::string& text : {texts[0], texts[1], texts[0]}) leader.receive(text);
   const FabricUpdate adopted;
   leader.begin({.adopted = adopted, .shapes = {}});
   EXPECT_EQ(leader.change()->update, (FabricUpdate{.generation = 1, .avoided_cables = {2}}));
@@ -136,7 +136,7 @@ TEST(PlanSwitch, KeepsWishesThroughARevisionButNotWhatCarriedAgainBefore) {
   other.want({.mended_cables = {8}});
   const std::vector<std::string> late = other.take_texts();
   leader.interrupt(4);
-  for (const std::string& text : late) leader.hear(text);
+  for (const std::string& text : late) leader.receive(text);
   leader.begin({.adopted = lost, .shapes = {}});
   EXPECT_EQ(leader.change()->update, (FabricUpdate{.generation = 5, .lost_cables = {7, 8}}));
   EXPECT_EQ(leader.change()->steps.size(), 3u);
@@ -144,7 +144,7 @@ TEST(PlanSwitch, KeepsWishesThroughARevisionButNotWhatCarriedAgainBefore) {
   leader.interrupt(6);
   other.interrupt(6);
   other.want({.mended_cables = {8}});
-  for (const std::string& text : other.take_texts()) leader.hear(text);
+  for (const std::string& text : other.take_texts()) leader.receive(text);
   leader.begin({.adopted = lost, .shapes = {}});
   EXPECT_EQ(leader.change()->update, (FabricUpdate{.generation = 7, .lost_cables = {7}}));
 }

@@ -19,7 +19,7 @@ PlansInForce::PlansInForce(NetPlans::Options first, const NetOptions& options, C
       ahead_(options.background, [wake = wake_] { wake->wake(); }),
       changes_({.rank = first.rank,
                 .ranks = first.ranks,
-                .send = options.tell,
+                .send = options.send,
                 .background = options.background,
                 .wake = [wake = wake_] { wake->wake(); },
                 .connects =

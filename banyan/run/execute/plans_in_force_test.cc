@@ -66,7 +66,7 @@ TEST(PlansInForce, TryThePathsThatCrossedALostCableUntilOneCarriesAgain) {
   Trials trials;
   std::vector<std::string> sent;
   NetOptions options;
-  options.tell = [&](const std::string& text) { sent.push_back(text); };
+  options.send = [&](const std::string& text) { sent.push_back(text); };
   PlansInForce plans({.rank = 0, .ranks = 3, .source = std::make_shared<TwoCables>()}, options, trials);
   const LostPaths::TimePoint start = std::chrono::steady_clock::now();
   plans.try_lost_paths(start + LostPaths::kFirstPause);

@@ -54,7 +54,7 @@ std::string RevisionReport::encode() const {
   return text.str();
 }
 
-void Revisions::heard(const std::string& text) {
+void Revisions::receive(const std::string& text) {
   std::istringstream stream(text.substr(std::string_view(kPrefix).size()));
   std::string kind;
   RevisionReport report;

@@ -31,7 +31,7 @@
 // All that no rank reports begin again as they were. A rank reports a small call, too, when it has the result and has
 // not told its caller yet. So if it is confirmed anywhere, and its copy is gone, all ranks report it.
 //
-// Texts go by other connections (Agent::tell) and arrive, in any order. One thread, but for heard().
+// Texts go by other connections (Agent::broadcast) and arrive, in any order. One thread, but for receive().
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,7 @@ class Revisions {
 
   static constexpr const char* kPrefix = "revise ";
   // A text that begins with kPrefix. A text that cannot be read is ignored. Any thread.
-  void heard(const std::string& text);
+  void receive(const std::string& text);
 
   // The generation that this rank should report on, when others have begun one after this one.
   std::optional<uint32_t> called_to(uint32_t generation) const;

@@ -235,7 +235,7 @@ class Explorer {
   Wrong restart(World& world, RankHere& rank, uint32_t r) {
     const uint32_t generation = *rank.stopped_for;
     Revisions revisions(limits_.ranks);
-    for (const auto& [number, text] : world.reports.at(generation)) revisions.heard(text);
+    for (const auto& [number, text] : world.reports.at(generation)) revisions.receive(text);
     const RevisionDecision decision = *revisions.decide(generation);
     rank.stopped_for.reset();
     rank.round = generation;

@@ -76,9 +76,9 @@ class UpdateSearch {
 
 }  // namespace
 
-bool RevisionTalk::hear(const std::string& text) {
+bool RevisionTalk::receive(const std::string& text) {
   if (!text.starts_with(Revisions::kPrefix)) return false;
-  revisions_.heard(text);
+  revisions_.receive(text);
   is_called_.store(true, std::memory_order_release);
   return true;
 }
@@ -92,7 +92,7 @@ std::optional<uint32_t> RevisionTalk::called_to() {
 void RevisionTalk::report(RevisionReport report) {
   generation_ = report.generation;
   report.rank = rank_;
-  tell_(report.encode());
+  send_(report.encode());
 }
 
 std::optional<RevisionTalk::Agreement> RevisionTalk::agreement(const ExpectPossible& expect_possible) {

@@ -1,6 +1,6 @@
 // RevisionTalk: the texts of one rank while the ranks agree on going on without what is lost (revision.h).
 //
-// hear() may be called by any thread, everything else by one.
+// receive() may be called by any thread, everything else by one.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace banyan::run {
 
 class RevisionTalk {
  public:
-  // `tell` brings a text to hear() of all ranks, this one too.
-  RevisionTalk(uint32_t rank, uint32_t ranks, std::function<void(const std::string&)> tell)
-      : rank_(rank), tell_(std::move(tell)), revisions_(ranks) {}
+  // `send` brings a text to receive() of all ranks, this one too.
+  RevisionTalk(uint32_t rank, uint32_t ranks, std::function<void(const std::string&)> send)
+      : rank_(rank), send_(std::move(send)), revisions_(ranks) {}
 
   // False for a text that is about something else.
-  bool hear(const std::string& text);
+  bool receive(const std::string& text);
 
   // The last generation that this rank has reported on, or that is settled without.
   uint32_t generation() const { return generation_; }
@@ -49,7 +49,7 @@ class RevisionTalk {
 
  private:
   const uint32_t rank_;
-  const std::function<void(const std::string&)> tell_;
+  const std::function<void(const std::string&)> send_;
   Revisions revisions_;
   uint32_t generation_ = 0;
   uint64_t texts_seen_ = 0;

@@ -13,7 +13,7 @@ class Talks : public ::testing::Test {
   Talks() {
     for (uint32_t rank = 0; rank < 3; ++rank) {
       talks_.push_back(std::make_unique<RevisionTalk>(rank, 3, [this](const std::string& text) {
-        for (const auto& talk : talks_) EXPECT_TRUE(talk->hear(text));
+        for (const auto& talk : talks_) EXPECT_TRUE(talk->receive(text));
       }));
     }
   }

@@ -101,7 +101,7 @@ TEST(Revisions, AllDrawTheSameConclusionsOnceAllHaveReported) {
     for (size_t i = 0; i < kReports.size(); ++i) {
       EXPECT_FALSE(revisions.decide(1));
       EXPECT_TRUE(revisions.missing(1));
-      revisions.heard(kReports[(first + i) % kReports.size()].encode());
+      revisions.receive(kReports[(first + i) % kReports.size()].encode());
       EXPECT_EQ(revisions.called_to(0), 1u);
     }
     const auto decision = revisions.decide(1);
@@ -120,13 +120,13 @@ TEST(Revisions, TellWhoMissedAGenerationWhatTheOthersHaveAdopted) {
   const FabricUpdate newer{
       .generation = 2, .lost_cables = {3, 5}, .avoided_cables = {5}, .bytes_per_second = {{6, 60}}};
   Revisions revisions(3);
-  revisions.heard(RevisionReport{.generation = 2,
+  revisions.receive(RevisionReport{.generation = 2,
                                  .rank = 0,
                                  .lanes = {{.peer = 1, .cables = {5}, .is_lost = true, .silent_ms = 2500}},
                                  .adopted = first}
                       .encode());
-  revisions.heard(RevisionReport{.generation = 2, .rank = 1}.encode());
-  revisions.heard(RevisionReport{.generation = 2, .rank = 2, .adopted = first}.encode());
+  revisions.receive(RevisionReport{.generation = 2, .rank = 1}.encode());
+  revisions.receive(RevisionReport{.generation = 2, .rank = 2, .adopted = first}.encode());
   const auto decision = revisions.decide(2);
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->update, newer);
@@ -136,9 +136,9 @@ TEST(Revisions, TellWhoMissedAGenerationWhatTheOthersHaveAdopted) {
 TEST(Revisions, DropAnOperatorsPlanWhenALinkIsLostThatItDidNotKnowOf) {
   const FabricUpdate with_plan{.generation = 1, .plan = "ring"};
   Revisions revisions(1);
-  revisions.heard(RevisionReport{.generation = 2, .adopted = with_plan}.encode());
+  revisions.receive(RevisionReport{.generation = 2, .adopted = with_plan}.encode());
   EXPECT_EQ(revisions.decide(2)->update, (FabricUpdate{.generation = 2, .plan = "ring"}));
-  revisions.heard(RevisionReport{
+  revisions.receive(RevisionReport{
       .generation = 3, .lanes = {{.peer = 0, .cables = {8}, .is_lost = true, .silent_ms = 2100}}, .adopted = with_plan}
                       .encode());
   EXPECT_EQ(revisions.decide(3)->update, (FabricUpdate{.generation = 3, .lost_cables = {8}}));
@@ -146,11 +146,11 @@ TEST(Revisions, DropAnOperatorsPlanWhenALinkIsLostThatItDidNotKnowOf) {
 
 TEST(Revisions, AnswerTheLatestGenerationAndForgetEarlierOnes) {
   Revisions revisions(2);
-  revisions.heard(RevisionReport{.generation = 4, .rank = 1}.encode());
-  revisions.heard(RevisionReport{.generation = 2, .rank = 1}.encode());
+  revisions.receive(RevisionReport{.generation = 4, .rank = 1}.encode());
+  revisions.receive(RevisionReport{.generation = 2, .rank = 1}.encode());
   EXPECT_EQ(revisions.called_to(1), 4u);
   EXPECT_EQ(revisions.called_to(4), std::nullopt) << "an old generation calls nobody";
-  revisions.heard(RevisionReport{.generation = 2, .rank = 0}.encode());
+  revisions.receive(RevisionReport{.generation = 2, .rank = 0}.encode());
   EXPECT_TRUE(revisions.decide(2));
   revisions.forget_before(4);
   EXPECT_FALSE(revisions.decide(2));
@@ -163,11 +163,11 @@ TEST(Revisions, IgnoreWhatTheyCannotRead) {
                            "revise report 1 0 0 99999999999", "revise report x y z",
                            "revise report 1 0 3 0 1 1 0 5 18446744073709551615 1", "revise report 1 0 0 0 0",
                            "revise vote 1 0", "revise else 1 0"}) {
-    revisions.heard(text);
+    revisions.receive(text);
     EXPECT_EQ(revisions.called_to(0), std::nullopt) << text;
     EXPECT_EQ(revisions.count(), 0u) << text;
   }
-  revisions.heard("revise report 1 0 0 0 0 0 0 0 0 0 - 0");
+  revisions.receive("revise report 1 0 0 0 0 0 0 0 0 0 - 0");
   EXPECT_EQ(revisions.called_to(0), 1u);
 }
 

@@ -131,10 +131,10 @@ class Ranks {
       executors.push_back(std::make_unique<NetExecutor>(
           NetPlans::Options{.rank = rank, .ranks = options.ranks, .source = source_of(rank, options), .revises = true},
           NetExecutor::Options{.is_oversubscribed = true,
-                               .tell_peers = [](const Error&) {},
-                               .tell =
+                               .fail_peers = [](const Error&) {},
+                               .send =
                                    [this](const std::string& text) {
-                                     for (const auto& executor : executors) executor->reviser()->hear(text);
+                                     for (const auto& executor : executors) executor->reviser()->receive(text);
                                    },
                                .confirms_late = options.confirms_late,
                                .background = options.background,

@@ -43,12 +43,12 @@ class Attachment::HookHolder {
     const std::lock_guard lock(mutex_);
     if (std::exchange(has_failed_, true) || !hooks_.failed) return false;
     hooks_.failed(error);
-    return hooks_.tell_peers != nullptr;
+    return hooks_.fail_peers != nullptr;
   }
-  void tell_peers(const Error& error) {
+  void fail_peers(const Error& error) {
     const std::lock_guard lock(mutex_);
     try {
-      if (hooks_.tell_peers) hooks_.tell_peers(error);
+      if (hooks_.fail_peers) hooks_.fail_peers(error);
     } catch (...) {
       BANYAN_LOG(warning) << "the other ranks could not be told: " << error.what();
     }
@@ -269,7 +269,7 @@ void Attachment::session_failed(const SessionFailed& failed) {
 void Attachment::all_failed(const Error& error) {
   std::vector<std::shared_ptr<HookHolder>> failed = all_hooks();
   std::erase_if(failed, [&](const auto& hooks) { return !hooks->fail(error); });
-  for (const auto& hooks : failed) hooks->tell_peers(error);
+  for (const auto& hooks : failed) hooks->fail_peers(error);
 }
 
 void Attachment::all_succeeded() {

@@ -89,7 +89,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     std::function<void(const Error& error)> failed;
     // The same error, for the other ranks, which cannot know of it. Called after `failed` of all sessions; later news
     // wait for it.
-    std::function<void(const Error& error)> tell_peers;
+    std::function<void(const Error& error)> fail_peers;
     // is_succeeded() says so from now on. Must not block.
     std::function<void()> succeeded = {};
   };

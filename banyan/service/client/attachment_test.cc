@@ -35,7 +35,7 @@ struct Told {
                 [this](const Error& error) {
                   if (++failures == 1) failed.set_value(error);
                 },
-            .tell_peers = [this](const Error&) { ++to_peers; }};
+            .fail_peers = [this](const Error&) { ++to_peers; }};
   }
 };
 

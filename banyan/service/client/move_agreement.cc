@@ -31,7 +31,7 @@ std::string MoveAgreement::wish(uint32_t rank, uint32_t generation, uint32_t tri
 void MoveAgreement::receive(const std::string& text) {
   if (text.starts_with(run::PlanSwitch::kPrefix)) {
     refused_ = std::max(refused_, refused_by(text));
-    return switch_.hear(text);
+    return switch_.receive(text);
   }
   if (!text.starts_with(kMove) || rank_ != 0) return;
   std::istringstream words(text.substr(std::string_view(kMove).size()));

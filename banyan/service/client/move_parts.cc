@@ -36,7 +36,7 @@ void FailureReports::record(uint32_t generation, const Error& error) {
     if (reported_ == error.message()) return;
     reported_ = error.message();
   }
-  if (tell_peers_) tell_peers_(error);
+  if (fail_peers_) fail_peers_(error);
 }
 
 void FailureReports::go_over(uint32_t generation) {

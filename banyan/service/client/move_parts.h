@@ -84,7 +84,7 @@ class HeldMessages {
 // Any thread.
 class FailureReports {
  public:
-  explicit FailureReports(std::function<void(const Error& error)> tell_peers) : tell_peers_(std::move(tell_peers)) {}
+  explicit FailureReports(std::function<void(const Error& error)> fail_peers) : fail_peers_(std::move(fail_peers)) {}
 
   // The session of this generation has failed. May tell at once, as go_over() may.
   void record(uint32_t generation, const Error& error);
@@ -92,7 +92,7 @@ class FailureReports {
   void go_over(uint32_t generation);
 
  private:
-  const std::function<void(const Error& error)> tell_peers_;
+  const std::function<void(const Error& error)> fail_peers_;
   std::mutex mutex_;  // protects what follows
   uint32_t in_force_ = 0;
   std::optional<std::pair<uint32_t, Error>> early_;  // of a next session, by its generation

@@ -236,7 +236,7 @@ class NextSessions : public MoveParts {
   }
   std::string prepare(uint32_t generation) {
     for (;;) {
-      if (const auto said = next_.prepare({.generation = generation, .tell_peers = {}, .succeeded = {}}, {}))
+      if (const auto said = next_.prepare({.generation = generation, .fail_peers = {}, .succeeded = {}}, {}))
         return *said;
       std::this_thread::sleep_for(milliseconds(1));
     }

@@ -25,7 +25,7 @@ class MovesInAnyOrder : public Moves, public ::testing::WithParamInterface<uint3
       } else if (action < 9) {
         advance(rank);
       } else {
-        ranks_[rank].executor->reviser()->attend();
+        ranks_[rank].executor->reviser()->poll();
         if (random_() % 20 == 0 && successions_ < most_successions && all_at(successions_)) {
           ++successions_;
           succeed(rank);
@@ -63,7 +63,7 @@ TEST_P(MovesInAnyOrder, ComeWhereCallsAreMadeInBursts) {
     const auto turns = static_cast<uint32_t>(random_() % 60);
     for (uint32_t turn = 0; turn < turns; ++turn) {
       if (!deliver_any(random_)) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      ranks_[random_() % kRanks].executor->reviser()->attend();
+      ranks_[random_() % kRanks].executor->reviser()->poll();
     }
     call_up_to(ranks_[0].over + 1 + random_() % 12, successions_);
     if (burst % 2 == 0) expect_arrival();
@@ -83,7 +83,7 @@ class MovesWhereASessionFails : public Moves, public ::testing::WithParamInterfa
     std::mt19937 random(seed);
     reset();
     make_ranks([&](uint32_t rank, MovingExecutor::Options& options) {
-      options.tell_peers = [this](const Error& error) { tell_of(error); };
+      options.fail_peers = [this](const Error& error) { tell_of(error); };
       if (rank != victim) return;
       options.open = [this, inner = options.open](const SessionMover::Opening& opening, const run::Deadline& deadline) {
         if (opening.generation > 0 && is_dead_.exchange(false)) throw Error(ErrorCode::peer_lost, kGone);
@@ -107,7 +107,7 @@ class MovesWhereASessionFails : public Moves, public ::testing::WithParamInterfa
       } else if (action < 9) {
         try_to_advance(rank);
       } else {
-        ranks_[rank].executor->reviser()->attend();
+        ranks_[rank].executor->reviser()->poll();
       }
       if (HasFatalFailure()) return;
       if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -141,7 +141,7 @@ class MovesWhereASessionFails : public Moves, public ::testing::WithParamInterfa
       }
       if (!service_.alive.contains(place)) return;
       service_.broken.emplace(place, kGone);
-      tell = service_.openings.at(place).tell_peers;
+      tell = service_.openings.at(place).fail_peers;
     }
     tell(Error(ErrorCode::peer_lost, kGone));
   }

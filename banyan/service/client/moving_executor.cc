@@ -36,7 +36,7 @@ class MovingExecutor::PumpingWatch : public run::Watch {
 MovingExecutor::MovingExecutor(Options options, const run::Deadline& deadline)
     : options_(std::move(options)),
       stays_(options_.stays),
-      failures_(options_.tell_peers),
+      failures_(options_.fail_peers),
       agreement_(options_.rank, options_.size),
       mover_(std::make_unique<SessionMover>(mover_options())),
       next_(*mover_) {
@@ -63,7 +63,7 @@ SessionMover::Options MovingExecutor::mover_options() {
               [this] {
                 texts_.note();
                 wake();
-                options_.tell(kLook);
+                options_.send(kLook);
               },
           .wish = [this](uint32_t generation, uint32_t tries) { return says_wish(generation, tries); },
           .opening_time = options_.opening_time,
@@ -73,7 +73,7 @@ SessionMover::Options MovingExecutor::mover_options() {
 
 SessionMover::Opening MovingExecutor::opening_of(uint32_t generation) {
   return {.generation = generation,
-          .tell_peers = [this, generation](const Error& error) { failures_.record(generation, error); },
+          .fail_peers = [this, generation](const Error& error) { failures_.record(generation, error); },
           .succeeded = [this, generation] { record_succeeded(generation); }};
 }
 
@@ -89,7 +89,7 @@ void MovingExecutor::record_succeeded(uint32_t generation) {
 // By the mover's thread.
 bool MovingExecutor::says_wish(uint32_t generation, uint32_t tries) {
   if (stays_ || generation < executors_.generation()) return false;
-  options_.tell(MoveAgreement::wish(options_.rank, generation, tries));
+  options_.send(MoveAgreement::wish(options_.rank, generation, tries));
   return true;
 }
 
@@ -188,7 +188,7 @@ void MovingExecutor::record_message() {
 
 // ---- A change ----
 
-void MovingExecutor::hear(const std::string& text) {
+void MovingExecutor::receive(const std::string& text) {
   texts_.put(text);
   wake();
 }
@@ -213,7 +213,7 @@ bool MovingExecutor::pump() {
   follow_change();  // calls that were due may have been the last that had to wait
   begin_held_messages();
   moved |= agreement_.has_texts() || calls_.begun() != begun;
-  for (const std::string& text : agreement_.take_texts()) options_.tell(text);
+  for (const std::string& text : agreement_.take_texts()) options_.send(text);
   is_changing_ = agreement_.plan().change() || next_.is_there() || executors_.has_before() || !waiting_.empty() ||
                  !messages_.is_empty();
   return moved;

@@ -58,8 +58,8 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
     uint32_t rank = 0, size = 1;
     std::string name = "a communicator";
     bool stays = false;                                                  // never moves, and lets the others not
-    std::function<void(const std::string& text)> tell;                   // to hear() of all ranks, this one too
-    std::function<void(const Error& error)> tell_peers;                  // of a failure that they cannot know of
+    std::function<void(const std::string& text)> send;                   // to receive() of all ranks, this one too
+    std::function<void(const Error& error)> fail_peers;                  // of a failure that they cannot know of
     std::function<bool(uint32_t rank)> is_gone = {};                     // dead, or has left
     std::vector<uint32_t> host_of_rank = {};                             // numbers; empty: each has its own
     SessionMover::Find find = {};                                        // see there
@@ -102,8 +102,8 @@ class MovingExecutor : public run::Executor, private run::PlanReviser {
   class PumpingWatch;
 
   // run::PlanReviser
-  void hear(const std::string& text) override;
-  void attend() override { pump(); }
+  void receive(const std::string& text) override;
+  void poll() override { pump(); }
   // Throws Error{unsupported}: that is for operators.
   uint64_t propose(const run::PlanWish& wish) override;
   std::optional<run::WishOutcome> outcome(uint64_t /*wish*/) const override { return std::nullopt; }

@@ -25,7 +25,7 @@ ServiceExecutor::ServiceExecutor(std::shared_ptr<Attachment> attachment, OpenSes
       is_reported_gone_(options_.size),
       session_(attachment_->open(std::move(wish),
                                  {.failed = [this](const Error& error) { fail_here(error); },
-                                  .tell_peers = [this](const Error& error) { tell_peers(error); },
+                                  .fail_peers = [this](const Error& error) { fail_peers(error); },
                                   .succeeded = options_.succeeded},
                                  deadline)),
       rings_(session_->page()) {
@@ -63,17 +63,17 @@ void ServiceExecutor::break_with(const Error& error) {
   if (is_broken_.exchange(true)) return;
   failure_.note(error);
   wake();
-  tell_peers(error);
+  fail_peers(error);
   // After the peers know why. What comes now may go to buffers that the caller has other uses for.
   session_->close();
 }
 
 // They have daemons of their own: which one has gone has to be said.
-void ServiceExecutor::tell_peers(const Error& error) {
-  if (!options_.tell_peers) return;
+void ServiceExecutor::fail_peers(const Error& error) {
+  if (!options_.fail_peers) return;
   const bool is_loss = error.code() == ErrorCode::peer_lost && error.message() == attachment_->loss().message();
-  if (!is_loss) return options_.tell_peers(error);
-  options_.tell_peers(
+  if (!is_loss) return options_.fail_peers(error);
+  options_.fail_peers(
       Error(ErrorCode::peer_lost, "the service of " + options_.own_name + " has gone (" + attachment_->url() + ")"));
 }
 

@@ -43,7 +43,7 @@ class ServiceExecutor : public run::Executor {
     uint32_t rank = 0, size = 1;
     bool is_oversubscribed = false;
     std::string own_name = "a rank";                      // of this rank, in errors of others
-    std::function<void(const Error&)> tell_peers = {};    // of a failure that they cannot know of
+    std::function<void(const Error&)> fail_peers = {};    // of a failure that they cannot know of
     std::function<void()> succeeded = {};                 // Attachment::Hooks
     std::function<bool(uint32_t rank)> is_gone = {};      // dead, or has left
     const std::atomic<uint32_t>* gone_changes = nullptr;  // grows when is_gone() may say something else
@@ -87,7 +87,7 @@ class ServiceExecutor : public run::Executor {
   };
 
   void fail_here(const Error& error) noexcept;
-  void tell_peers(const Error& error);
+  void fail_peers(const Error& error);
   void expect_own_process() const;
   template <typename Body>
   auto guarded(Body body);

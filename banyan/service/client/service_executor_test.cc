@@ -56,7 +56,7 @@ class Served : public ::testing::Test {
     OpenSession wish;
     for (uint32_t rank = 0; rank < size; ++rank) wish.members.push_back(rank);
     options.size = size;
-    options.tell_peers = [this](const Error& error) {
+    options.fail_peers = [this](const Error& error) {
       const std::lock_guard lock(mutex_);
       told_.push_back(error.what());
     };

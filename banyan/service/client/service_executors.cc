@@ -94,7 +94,7 @@ run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
     ServiceExecutor::Options with_hooks = options;
     if (opening.generation > 0) own.communicator = mix(wish.communicator, opening.generation);
     own.join_timeout = milliseconds_for(until.left());
-    with_hooks.tell_peers = opening.tell_peers;
+    with_hooks.fail_peers = opening.fail_peers;
     with_hooks.succeeded = opening.succeeded;
     std::unique_ptr<ServiceExecutor> executor = open(*link, own, with_hooks, until);
     if (opening.generation == 0) *means = executor->means();
@@ -105,8 +105,8 @@ run::ExecutorFactory::Made ServiceExecutors::make(run::ExecutorSite site) {
                               .size = size,
                               .name = site.name,
                               .stays = options_.progress == run::Progress::by_nobody,
-                              .tell = std::move(site.tell_text),
-                              .tell_peers = std::move(site.tell_failure),
+                              .send = std::move(site.send_text),
+                              .fail_peers = std::move(site.send_failure),
                               .is_gone = options.is_gone,
                               .host_of_rank = wish.host_of_rank,
                               .find = [link = link_](const run::Deadline& until) { link->attachment(until); },

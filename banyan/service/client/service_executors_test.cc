@@ -50,8 +50,8 @@ class MetProcesses : public ::testing::Test {
                            .name = "pair",
                            .members = {0, last},
                            .rank = 1,
-                           .tell_failure = [](const Error&) {},
-                           .tell_text = [](const std::string&) {}});
+                           .send_failure = [](const Error&) {},
+                           .send_text = [](const std::string&) {}});
   }
 
   FakeDaemon daemon_;
@@ -72,7 +72,7 @@ TEST_F(MetProcesses, ExchangeDirectlyWhereAllAreOnOneHost) {
   meet({{.host = "a", .extras = {}}});
   ServiceExecutors executors(link_, jobs_[0], {});
   const auto made =
-      executors.make({.id = 42, .name = "alone", .members = {0}, .rank = 0, .tell_failure = {}, .tell_text = {}});
+      executors.make({.id = 42, .name = "alone", .members = {0}, .rank = 0, .send_failure = {}, .send_text = {}});
   EXPECT_EQ(made.means, "shared memory");
   EXPECT_TRUE(made.is_on_one_host);
 }

@@ -30,7 +30,7 @@ class SessionMover {
   // must not block.
   struct Opening {
     uint32_t generation = 0;                             // 0: the first
-    std::function<void(const Error& error)> tell_peers;  // its failure, which they cannot know of
+    std::function<void(const Error& error)> fail_peers;  // its failure, which they cannot know of
     std::function<void()> succeeded;                     // its daemon has been
   };
   // Throws Error when there is no way to open it, or at the deadline.

@@ -182,7 +182,7 @@ class FakeDaemon : testing::TemporaryFolder {
     if (guest.is_open()) state_.clients[++guests_].socket = std::move(guest);
     for (auto client = state_.clients.begin(); client != state_.clients.end();) {
       try {
-        moved |= hear(client->second);
+        moved |= receive(client->second);
         moved |= carry_out(client->second);
         ++client;
       } catch (const Error& error) {
@@ -193,7 +193,7 @@ class FakeDaemon : testing::TemporaryFolder {
     return moved;
   }
 
-  bool hear(Client& client) {
+  bool receive(Client& client) {
     if (state_.is_deaf) return false;
     std::optional<Parcel> parcel = receive_parcel(client.socket.get());
     if (!parcel) return false;

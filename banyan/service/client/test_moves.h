@@ -148,8 +148,8 @@ class Moves : public ::testing::Test {
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       MovingExecutor::Options options{.rank = rank,
                                       .size = kRanks,
-                                      .tell = [this](const std::string& text) { tell(text); },
-                                      .tell_peers = {},
+                                      .send = [this](const std::string& text) { tell(text); },
+                                      .fail_peers = {},
                                       .open =
                                           [this, rank](const SessionMover::Opening& opening, const run::Deadline&) {
                                             return std::make_unique<FalseExecutor>(service_, rank, opening);
@@ -169,7 +169,7 @@ class Moves : public ::testing::Test {
   void tell(const std::string& text) {
     if (delivers_at_once_) {
       for (const Rank& rank : ranks_) {
-        if (rank.executor) rank.executor->reviser()->hear(text);
+        if (rank.executor) rank.executor->reviser()->receive(text);
       }
       return;
     }
@@ -186,7 +186,7 @@ class Moves : public ::testing::Test {
       text = texts_[place];
       if (random() % 8 != 0) texts_.erase(texts_.begin() + static_cast<ptrdiff_t>(place));
     }
-    ranks_[text.first].executor->reviser()->hear(text.second);
+    ranks_[text.first].executor->reviser()->receive(text.second);
     return true;
   }
   void succeed(uint32_t rank) {
@@ -232,8 +232,8 @@ class Moves : public ::testing::Test {
     rank.flights.pop_front();
     ++rank.over;
   }
-  void attend_all() {
-    for (const Rank& rank : ranks_) rank.executor->reviser()->attend();
+  void poll_all() {
+    for (const Rank& rank : ranks_) rank.executor->reviser()->poll();
   }
   template <typename Condition>
   void turn_until(const Condition& condition, std::mt19937& random) {
@@ -241,7 +241,7 @@ class Moves : public ::testing::Test {
     while (!condition()) {
       ASSERT_LT(std::chrono::steady_clock::now(), end) << "nothing comes of it";
       if (!deliver_any(random)) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      attend_all();
+      poll_all();
     }
   }
   bool all_at(uint32_t generation) {

@@ -211,8 +211,8 @@ std::unique_ptr<Session> SessionMaker::make(SessionOpening& opening, const Regio
       run::NetPlans::Options{.rank = wish.rank, .ranks = size, .source = opening.source, .revises = true},
       run::NetExecutor::Options{
           .is_oversubscribed = is_oversubscribed,
-          .tell_peers = [](const Error&) {},  // clients do
-          .tell = std::move(hooks.send_to_all),
+          .fail_peers = [](const Error&) {},  // clients do
+          .send = std::move(hooks.send_to_all),
           .is_gone = [lanes = opening.lanes](uint32_t rank) { return lanes->liveness().is_gone(rank); },
           .gate = gate,
           .begins =

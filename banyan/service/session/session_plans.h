@@ -43,21 +43,21 @@ class SessionPlans {
   // A text that the session of another rank, or this one, has sent to all.
   void receive(const std::string& text) {
     if (reviser_ == nullptr) return;
-    reviser_->hear(text);
+    reviser_->receive(text);
     has_work_ = true;
   }
   bool has_work() const { return has_work_; }
   // The moment at which peers may want something of calls that are over here.
   std::optional<std::chrono::steady_clock::time_point> poll_at() const {
-    return reviser_ == nullptr ? std::nullopt : reviser_->attend_at();
+    return reviser_ == nullptr ? std::nullopt : reviser_->poll_at();
   }
   // Does what is to be done now. There is a reviser: has_work() or poll_at() has said so.
   void poll() {
-    reviser_->attend();
+    reviser_->poll();
     has_work_ = reviser_->is_unsettled();
   }
   // True while peers have still to get something of this rank.
-  bool is_unsettled() const { return reviser_ != nullptr && (reviser_->is_unsettled() || reviser_->attend_at()); }
+  bool is_unsettled() const { return reviser_ != nullptr && (reviser_->is_unsettled() || reviser_->poll_at()); }
   // Sets what operators see of plans.
   void describe(RankView& rank) const {
     if (reviser_ == nullptr) return;
