@@ -121,10 +121,10 @@ TEST(Revisions, TellWhoMissedAGenerationWhatTheOthersHaveAdopted) {
       .generation = 2, .lost_cables = {3, 5}, .avoided_cables = {5}, .bytes_per_second = {{6, 60}}};
   Revisions revisions(3);
   revisions.receive(RevisionReport{.generation = 2,
-                                 .rank = 0,
-                                 .lanes = {{.peer = 1, .cables = {5}, .is_lost = true, .silent_ms = 2500}},
-                                 .adopted = first}
-                      .encode());
+                                   .rank = 0,
+                                   .lanes = {{.peer = 1, .cables = {5}, .is_lost = true, .silent_ms = 2500}},
+                                   .adopted = first}
+                        .encode());
   revisions.receive(RevisionReport{.generation = 2, .rank = 1}.encode());
   revisions.receive(RevisionReport{.generation = 2, .rank = 2, .adopted = first}.encode());
   const auto decision = revisions.decide(2);
@@ -140,7 +140,7 @@ TEST(Revisions, DropAnOperatorsPlanWhenALinkIsLostThatItDidNotKnowOf) {
   EXPECT_EQ(revisions.decide(2)->update, (FabricUpdate{.generation = 2, .plan = "ring"}));
   revisions.receive(RevisionReport{
       .generation = 3, .lanes = {{.peer = 0, .cables = {8}, .is_lost = true, .silent_ms = 2100}}, .adopted = with_plan}
-                      .encode());
+                        .encode());
   EXPECT_EQ(revisions.decide(3)->update, (FabricUpdate{.generation = 3, .lost_cables = {8}}));
 }
 
