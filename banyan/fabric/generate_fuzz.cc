@@ -7,18 +7,17 @@ namespace banyan::fabric {
 namespace {
 
 // The product of all numbers in the text, up to a bound: large fabrics are slow to build and find nothing new.
+// Digits of names ("mi300x") and of a bandwidth after '@' do not count.
 bool asks_for_a_small_fabric(std::string_view spec) {
   constexpr uint64_t kMaxNumber = 16, kMaxProduct = 20'000;
   uint64_t product = 1, number = 0;
-  for (const char c : spec.substr(0, spec.find('@'))) {
-    if (c >= '0' && c <= '9') {
-      number = number * 10 + static_cast<uint64_t>(c - '0');
-      if (number > kMaxNumber) return false;
-      continue;
-    }
-    product *= number > 0 ? number : 1;
-    number = 0;
-    if (product > kMaxProduct) return false;
+  bool counts = false;
+  for (const char c : spec) {
+    counts = c == ':' || c == ')' || (counts && c != '(' && c != '@');
+    const bool is_digit = counts && c >= '0' && c <= '9';
+    if (!is_digit && number > 0) product *= number;
+    number = is_digit ? number * 10 + static_cast<uint64_t>(c - '0') : 0;
+    if (number > kMaxNumber || product > kMaxProduct) return false;
   }
   return true;
 }
