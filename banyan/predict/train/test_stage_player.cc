@@ -82,10 +82,9 @@ class Player {
 
   double end_of(const Stage& stage, uint32_t node, const job::Node& what) {
     const double begin = stage.begin[node];
-    if (what.kind == job::NodeKind::compute || what.kind == job::NodeKind::memory)
-      return begin + static_cast<double>(what.duration.count()) * 1e-12;
     if (what.kind == job::NodeKind::collective) return collective(stage, begin, what);
-    return message(stage, begin, what);
+    if (what.kind == job::NodeKind::send || what.kind == job::NodeKind::receive) return message(stage, begin, what);
+    return begin + static_cast<double>(what.duration.count()) * 1e-12;
   }
 
   // Of what both sides do: each leaves its beginning, and the last to come knows the end.
