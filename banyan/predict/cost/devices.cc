@@ -112,11 +112,11 @@ Device read_device(JsonNode object, std::span<const Device> known) {
     if (!number) throw unknown_device(like->text(), known).within(like->place());
     device = known[*number];
     if (lower(device.name) != lower(name)) {
-      for (std::string* whose : {&device.efficiency_of, &device.links_of}) {
-        if (whose->empty()) *whose = device.name;
-      }
+      if (device.efficiency_of.empty()) device.efficiency_of = device.name;
+      if (device.links_of.empty()) device.links_of = device.name;
+      device.description = "like " + device.name;
+      device.aliases = device.sources = {};
     }
-    if (lower(device.name) != lower(name)) device.aliases.clear();
   }
   device.name = name;
   if (const auto aliases = object.find("aliases")) device.aliases = texts(*aliases);

@@ -75,8 +75,8 @@ class DeviceTable {
  public:
   // The table that is compiled in.
   static const DeviceTable& builtin();
-  // A file that adds to `base`: a device of a name known there replaces it; "like" starts from one that is known, so
-  // that only what differs need be said. Throws Error{invalid_input} with the place in the file.
+  // A file that adds to `base`: a device of a name known there replaces it; "like" starts from the figures of one
+  // that is known, so that only what differs need be said. Throws Error{invalid_input} with the place in the file.
   static DeviceTable parse(std::string_view json, const DeviceTable& base);
   static DeviceTable read(const std::string& path, const DeviceTable& base);  // throws also Error{not_found, io}
 

@@ -53,7 +53,7 @@ TEST(Devices, AFileChangesWhatItNames) {
   EXPECT_DOUBLE_EQ(table.at("a100").efficiency.matrix, 0.5) << "aliases stay";
   EXPECT_DOUBLE_EQ(table.at("a100").efficiency.memory, DeviceTable::builtin().at("a100").efficiency.memory);
   EXPECT_EQ(table.at("mine").memory, Bytes(96'000'000'000));
-  EXPECT_EQ(table.at("h100").name, "h100");
+  EXPECT_EQ(table.at("mine").description, "like h100");
   EXPECT_EQ(table.devices().size(), DeviceTable::builtin().devices().size() + 1);
 }
 
