@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "banyan/base/error.h"
@@ -106,14 +105,14 @@ class GpuMatrixReader : LineReader {
     NcclBox box;
     box.rows_are_pairs = true;
     std::map<size_t, uint32_t> cpu_node, switch_node;  // by the name of their group
+    std::map<size_t, size_t> members;                  // of a group of a switch, by its name
     const CpuLink link = cpu_link("", "", 0, 0);
     for (size_t i = 0; i < names_.size(); ++i) {
+      ++members[switches.find(i)];
       if (cpus.find(i) == i) cpu_node[i] = box.add_cpu(0, link);
     }
     for (size_t i = 0; i < names_.size(); ++i) {
-      const size_t own = switches.find(i);
-      const auto alike = [&](size_t other) { return other != i && switches.find(other) == own; };
-      if (own != i || std::ranges::none_of(std::views::iota(size_t{0}, names_.size()), alike)) continue;
+      if (members[i] < 2) continue;
       switch_node[i] = static_cast<uint32_t>(box.switches.size());
       box.switches.push_back(
           {.name = "pci" + std::to_string(switch_node.size() - 1), .parent = cpu_node.at(cpus.find(i)), .up = {pci}});

@@ -279,6 +279,7 @@ void SessionOpener::open_on_worker(const std::shared_ptr<Opening>& opening, Work
     // Its end is a message to the lanes, which therefore last until the next one.
     session.connector.reset();
     core_.reactor.mailbox()->post([this, opening, error] {
+      core_.events.count_refusal("session");
       take_back(*opening);
       send_refusal(opening->session.wish, error, opening->session.client.user);
     });
