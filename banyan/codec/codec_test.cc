@@ -1,6 +1,7 @@
 // What codecs promise, with the kernels of every instruction set, against a reference written from the definition.
 #include "banyan/codec/codec.h"
 
+#include <array>
 #include <limits>
 
 #include "banyan/codec/test_codec.h"
@@ -54,7 +55,7 @@ TEST(CodecNames, UnknownOnesAreAnsweredWithAllThatAreKnown) {
 }
 
 TEST(CodecTraits, AreThoseOfTheTable) {
-  const size_t bytes[] = {512, 512, 260, 264, 260, 136, 136, 36};
+  const std::array<size_t, kValueCodes> bytes = {512, 512, 260, 264, 260, 136, 136, 36};
   for (const Codec& codec : all_codecs()) {
     const CodecTraits traits = traits_of(codec);
     EXPECT_EQ(traits.block_bytes, bytes[static_cast<size_t>(codec.code)]);

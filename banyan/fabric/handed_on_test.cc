@@ -141,6 +141,8 @@ TEST_F(HandedOn, FormatsThatAreNotReadAreNamedWithWhatToGiveInstead) {
               HasSubstr("is a topology of SimAI"));
   EXPECT_THAT(problem("\t   NPU0       NPU1       CPU Affinity\nNPU0       X          HCCS       0-23\n", "@28GB/s"),
               HasSubstr("is the table of npu-smi info -t topo"));
+  EXPECT_THAT(problem("digraph fabric {\n  \"a\" -> \"b\" [label=\"400 Gb/s\"];\n}\n", ""),
+              HasSubstr("is a graph for Graphviz, which is not read; 'banyan fabric -o FILE' writes"));
   EXPECT_THAT(problem("{\"some\": 1}", "@24GB/s"), ::testing::Not(HasSubstr("leave '@")));
 }
 

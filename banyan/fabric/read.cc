@@ -145,6 +145,7 @@ void refuse_foreign_format(std::string_view contents, const std::string& path) {
       {"flat:", "topology:", "Slurm's topology.yaml", kTopologyConf},
       {"npus_count:", "topology:", "ASTRA-sim's network.yml", "write a spec such as torus:4x4 (banyan fabric --list)"},
       {"Gbps 0.", "ms 0", "a topology of SimAI", kTextForm},
+      {"digraph", " -> ", "a graph for Graphviz", "'banyan fabric -o FILE' writes one that can be read again"},
       {"HCCS", "NPU0", "the table of npu-smi info -t topo", kTextForm}};
   const std::string_view head = contents.substr(0, size_t{1} << 16);
   for (const Foreign& foreign : kForeign) {

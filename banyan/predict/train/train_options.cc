@@ -61,8 +61,8 @@ constexpr TrainOption kOptions[] = {
     {"Model", "experts", "N", "experts of each layer", count<&O::experts, 0>},
     {"Model", "top-k", "N", "experts that a token goes through (default 2)", count<&O::top_k>},
     {"Device", "gpu", "NAME",
-     "a100-80g, a100-40g, h100, h200, mi250, v100, tpu-v4 or one of --devices (default: that of the fabric, as h100 of "
-     "dgx-h100, or a100-80g)",
+     "one that 'predict --list' shows, or one of --devices (default: that of the fabric, as h100 of dgx-h100, or "
+     "a100-80g)",
      read_into<&O::gpu, read_text>, nullptr, devices},
     {"Device", "devices", "FILE", "devices that add to those built in; 'predict calibrate' writes one",
      read_into<&O::devices, read_text>},
